@@ -1,4 +1,4 @@
-"""The public interface of the array layer: `Array`, `UFunc`, weft's namespace, and functions such as `explain`."""
+"""The public interface of the array layer."""
 
 from __future__ import annotations
 

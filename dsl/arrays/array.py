@@ -77,10 +77,11 @@ VALUE_READS = array("q", [0])
 
 
 class Array(ArrayMembers):
-    """An n-dimensional array. Operations on large arrays are recorded, and executed later by fused kernels.
+    """An n-dimensional array, like `numpy.ndarray`.
 
-    Arrays are created by `weft.asarray`, by creation functions such as `weft.zeros`, and by operations. They have the
-    attributes, methods and operators of `numpy.ndarray`.
+    Most operations on large arrays are recorded, and executed later in fused kernels. Arrays are created by
+    `weft.asarray`, by creation functions such as `weft.zeros`, and by operations. They have the attributes, methods and
+    operators of `numpy.ndarray`.
 
     Examples
     --------
@@ -185,7 +186,7 @@ class Array(ArrayMembers):
 
     @property
     def base(self) -> Array | None:
-        """An array over this array's entire storage, or None if it would have the shape and strides of this array."""
+        """An array over the entire storage, or None if this array has the storage's shape and strides."""
         return self._view and wrap(self._storage, None, ReadOnly if self._storage in READ_ONLY else Array)
 
     # -- to the host ------------------------------------------------------------------------
@@ -214,7 +215,7 @@ class Array(ArrayMembers):
         return self._number().item(*index)
 
     def _number(self) -> Any:
-        """Evaluate the array, and return its elements as a NumPy array or scalar, without a copy if possible."""
+        """Evaluate the array, and return its elements as a NumPy array or scalar."""
         VALUE_READS[0] += 1
         if type(self) is Scalar and (number := read_number(self)) is not None:
             return number
@@ -224,7 +225,7 @@ class Array(ArrayMembers):
         return self.numpy() if values is None else values
 
     def tolist(self) -> Any:
-        """Return the elements as nested lists of Python scalars, or the element of a 0-d array as a Python scalar."""
+        """Return the elements as nested lists of Python scalars, or as one scalar if the array is 0-d."""
         return self._number().tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
@@ -296,13 +297,13 @@ class Array(ArrayMembers):
 
 
 class Scalar(Array):
-    """An immutable, hashable 0-d array, returned by recorded operations for which NumPy returns a scalar."""
+    """An immutable, hashable 0-d array, which recorded operations return in place of a NumPy scalar."""
 
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64. Functions such as `statistics.mean` call the type of their data."""
-        return np.float64(value)
+        """Return `value` as a NumPy float64."""
+        return np.float64(value)  # (`statistics.mean` calls the type of its data)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
     # (a scalar is immutable)
@@ -377,7 +378,7 @@ def adopt_new(values: np.ndarray, device: Device) -> Array:
 
 
 def record(found: Any) -> Array:
-    """Return a new pending array for an expression of the current recording, or for a pair (expression, view of it)."""
+    """Return a new pending array for an expression, or for a pair of an expression and a view of it."""
     expr, view = found if type(found) is tuple else (found, None)
     epoch = recording.epoch or current_epoch()
     taken, operands = epoch.taken, expr.operands
@@ -402,7 +403,7 @@ def record(found: Any) -> Array:
 
 
 def record_array(expr: Expr) -> Array:
-    """Return a new pending array, as `record` does, but always as a mutable `Array`, even if it is 0-d."""
+    """Return a new pending array, as `record` does, but never a `Scalar`."""
     made = record(expr)
     return made if expr.shape else wrap(made._storage)
 
@@ -413,10 +414,10 @@ def scalar(storage: Storage) -> Scalar:
 
 
 def storages_of(values: Iterable[Any], *, only_arrays: bool = True) -> list[Storage]:
-    """Return the storages of the arrays in `values`, including arrays in lists, tuples and dicts.
+    """Return the storages of the arrays in `values`.
 
-    Arrays that have no storage yet are skipped. Raises TypeError for a value of another type. If `only_arrays` is
-    false, values of other types are ignored.
+    Lists, tuples and the values of dicts are searched, too. Arrays that have no storage yet are skipped. Raises
+    TypeError for a value of another type. If `only_arrays` is false, values of other types are ignored.
     """
     found: list[Storage] = []
     for value in values:
@@ -469,7 +470,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and the type of a Python int, float or complex (None for other operands).
+    """Return an operand's expression, and its type if this is `int`, `float` or `complex`, else None.
 
     Raises TypeError if the value cannot become an array, and OverflowError for an integer beyond 64 bits.
     """
@@ -572,7 +573,7 @@ def whole(storage: Storage) -> View:
 
 
 def layout(array: Array) -> View:
-    """Return an array's shape, its strides, and its offset in its storage. Strides and offset are in elements."""
+    """Return an array's shape, and its strides and storage offset in elements."""
     return array._view or whole(array._storage)
 
 
@@ -584,7 +585,7 @@ def start() -> Location:
 
 
 def user_location(depth: int = 2) -> tuple[CodeType, int]:
-    """Return the user's call site: the code object and instruction offset of the innermost frame outside weft."""
+    """Return the code object and instruction offset of the innermost frame outside weft."""
     frame = sys._getframe(depth)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("weft."):
         frame = frame.f_back
@@ -592,7 +593,7 @@ def user_location(depth: int = 2) -> tuple[CodeType, int]:
 
 
 def operator_location() -> Location:
-    """Return the call site of an operator, followed by the user's call site if weft's code applies the operator."""
+    """Return the call site of an operator, followed by the user's call site if the operator is in weft's code."""
     frame = sys._getframe(2)
     where = frame.f_code, frame.f_lasti
     return (*where, *user_location(3)) if frame.f_globals.get("__name__", "").startswith("weft.") else where

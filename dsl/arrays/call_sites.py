@@ -1,4 +1,4 @@
-"""Recording of operations, with a memo of the expressions that each call site has recorded.
+"""Recording of operations, with a memo of expressions by call site.
 
 In: an op, arrays and scalars, and a call site. Out: the recorded result. Invariant: a memoized expression is the same
 object that a new recording would produce.
@@ -125,9 +125,9 @@ def _look_up(key: object, epoch: Epoch) -> Any:
 
 
 def memoize(key: Any, node: Expr, where: Location, epoch: Epoch, view: View | None = None) -> None:
-    """Memoize the expression of an operation at the call site `where`, and the view of it that was returned, if any.
+    """Memoize an operation's expression, and the view that it returned, if any.
 
-    An expression that was first recorded at another call site is not memoized, unless it is a constant.
+    An expression that was first recorded at another call site than `where` is not memoized, unless it is a constant.
     """
     code = where[0]
     if key is None or recording.epoch is not epoch:
@@ -173,7 +173,7 @@ def copy_operand(values: np.ndarray, device: Device | None = None) -> Array | np
 
 
 def on_operands_device(operation: Operation, name: str = "") -> Operation:
-    """Decorate an operation so that it runs on the device of its arrays instead of the default device.
+    """Decorate an operation so that it runs on the device of its arrays.
 
     NumPy arrays and numbers among the operands are copied to that device, and new arrays are created there. If a `name`
     is given, the operation raises DeviceMismatchError for arrays on different devices. Operations without a `name`
@@ -218,7 +218,7 @@ def arrays_in(operands: Iterable[Any]) -> Iterator[Array]:
 
 
 def apply(op: str, *operands: Any, location: Location | None = None) -> Array:
-    """Return a new pending array for an op on arrays and scalars, with the memoized expression if there is one."""
+    """Return a new pending array for an op on arrays and scalars."""
     where = location or user_location(2)
     key = node = None
     if np.ndarray in map(type, operands):

@@ -313,7 +313,7 @@ _SESSIONS = {
 
 
 def describe_composed(name: str) -> str | None:
-    """Return the docstring of a function, or None if this module contains no docstring for the function."""
+    """Return the docstring of a function, or None if this module has none for the function."""
     if name in _SESSIONS:
         return add_example(*_SESSIONS[name])
     return describe_function(name, _CALLS) if name in _CALLS else None

@@ -1,4 +1,4 @@
-"""Texts and examples from which docstrings of ufuncs, methods and functions are assembled at run time.
+"""Texts and examples for the docstrings of ufuncs, methods and functions.
 
 `tests/docs/test_docstrings.py` runs the examples.
 """
@@ -357,13 +357,16 @@ def add_example(text: str, session: str) -> str:
 
 
 def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS, details: str = "") -> str:
-    """Return the docstring of the function `name`, generated from its entry in `rows` and from paragraphs `details`."""
+    """Return the docstring of the function `name`, generated from its entry in `rows`.
+
+    The text `details` is inserted before the example.
+    """
     summary, operands, result = rows[name]
     return add_example(f"{summary}, like `numpy.{name}`.{details}", f">>> wf.{name}({operands})\n{result}")
 
 
 def named(name: str, function: Any, details: str = "") -> Any:
-    """Set the name of a generated function, and its docstring from `FUNCTIONS` and `details`. Return the function."""
+    """Set the name and the docstring of a generated function, and return the function."""
     function.__name__ = function.__qualname__ = name.rpartition(".")[2]
     function.__doc__ = describe_function(name, details=details)
     return function

@@ -1,4 +1,4 @@
-"""Detection of other libraries' operands that implement NumPy's dispatch protocols.
+"""Detection of foreign operands, which implement NumPy's dispatch protocols.
 
 NumPy executes operations on foreign operands.
 
@@ -48,9 +48,10 @@ def has_foreign(values: Iterable[Any]) -> bool:
 
 
 def types_in(values: Iterable[Any]) -> set[type]:
-    """Return the types of values and of the items of nested lists and tuples, except `list` and `tuple` themselves.
+    """Return the types of values and of the items of nested lists and tuples.
 
-    Builtins traverse the items quickly, because long lists of numbers and of pairs are common.
+    The types `list` and `tuple` are left out. Builtins traverse the items quickly, because long lists of numbers and of
+    pairs are common.
     """
     found: set[type] = set()
     for _ in range(_DEPTH):
@@ -64,10 +65,10 @@ def types_in(values: Iterable[Any]) -> set[type]:
 
 
 def is_foreign(value: object) -> bool:
-    """Return whether a value's type is a subclass of ndarray other than memmap, or implements a protocol of NumPy.
+    """Return whether a value is foreign, as the module's docstring defines it.
 
-    Subclasses of weft's arrays, of NumPy's scalars, of list and of tuple are not foreign, nor are types with
-    ``__cuda_array_interface__`` that are not subclasses of ndarray.
+    Subclasses of ndarray other than memmap are foreign. Subclasses of weft's arrays, of NumPy's scalars, of list and of
+    tuple are not foreign, nor are types with ``__cuda_array_interface__`` that are not subclasses of ndarray.
     """
     kind = type(value)
     if kind in OWN_TYPES:

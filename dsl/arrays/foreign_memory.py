@@ -46,7 +46,7 @@ def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str
 
 
 def extent_of(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> int:
-    """Return the number of bytes from the start of the first element to the end of the last, or 0 without elements."""
+    """Return the number of bytes that an array's elements span, including gaps between them."""
     return itemsize + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if prod(shape) else 0
 
 
@@ -68,9 +68,10 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over memory that another library owns, and a view of the storage, as `storage_over` does.
+    """Return a storage over another library's memory, and a view of it, as `storage_over` does.
 
-    The storage starts at the last aligned address up to `address`.
+    The storage starts at the last aligned address up to `address`. Raises ValueError if `address` is not a multiple of
+    the element size.
     """
     start = address % ALIGNMENT
     if start % dtype.itemsize and dtype.itemsize < ALIGNMENT:
@@ -80,7 +81,7 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage over the memory of a CUDA array interface, and a view of the storage, as `storage_over` does.
+    """Return a storage over the memory of a CUDA array interface, and a view of it, as `storage_over` does.
 
     The storage keeps `owner` alive. If `sync` is true, wait for the stream that the interface names.
     """
@@ -97,7 +98,7 @@ def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool 
 
 
 def _device_of_address(address: int) -> Device:
-    """Return the GPU whose memory contains an address, or the default device if there is no such GPU."""
+    """Return the GPU whose memory contains an address, or the default device if there is none."""
     device = default_device()
     number = device.owner_of(address) if address else None
     return device if number is None else get_device(f"cuda:{number}")

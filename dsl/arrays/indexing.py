@@ -1,8 +1,8 @@
-"""Array indexing: views by slices and integers, copies by index arrays and masks, and assignments by any index.
+"""Array indexing and assignment by slices, integers, index arrays and masks.
 
-In: an array and NumPy's index expressions. Out: views, gathered copies, or new versions of the storage. Indices are
-checked immediately (`positions.py`). The number of elements that a mask selects depends on the mask's elements, so most
-uses of a mask evaluate it.
+In: an array and NumPy's index expressions. Out: views for slices and integers, copies for index arrays and masks, or
+new versions of the storage. Indices are checked immediately (`positions.py`). The number of elements that a mask
+selects depends on the mask's elements, so most uses of a mask evaluate it.
 """
 
 from __future__ import annotations
@@ -202,14 +202,14 @@ def _as_bound(value: object) -> Any:
 
 
 def _is_array_number(item: object) -> bool:
-    """Return whether an index item is a 0-d array (not a `Scalar`). NumPy returns a copy for such an item."""
-    return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim
+    """Return whether an index item is a 0-d array other than a `Scalar`."""
+    return isinstance(item, (Array, np.ndarray)) and type(item) is not Scalar and not item.ndim  # (NumPy copies)
 
 
 def _advanced(
     index: Index, values: Array | np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...], axis: int
 ) -> int:
-    """Append an index array or a mask for `axis` to a parsed index, and return the next axis to index."""
+    """Append an index array or a mask to a parsed index, and return the next axis to index."""
     if values.dtype == bool:
         for k, n in enumerate(values.shape):
             if n and n != shape[axis + k]:  # (NumPy accepts empty masks of any length)
@@ -290,7 +290,7 @@ _INTEGERS = frozenset({int, np.int64, np.int32})
 
 
 def _is_of_element(array: Array, key: object) -> bool:
-    """Return whether an index has exactly one integer for each axis, and thus selects one element."""
+    """Return whether an index consists of exactly one integer for each axis."""
     items = key if type(key) is tuple else (key,)
     return len(items) == len(array.shape) and _INTEGERS.issuperset(map(type, items))
 
@@ -301,7 +301,7 @@ def _is_large_mask(key: object) -> bool:
 
 
 def _view_or_offset(array: Array, key: object) -> Any:
-    """Return the view that a basic index selects, or the element's offset if the index selects a single element.
+    """Return the view that a basic index selects, or the offset of a single selected element.
 
     The view is None if it covers the whole storage. Return ``...`` for other indices, and for 0-d arrays.
     """
@@ -333,7 +333,7 @@ def element(array: Array, offset: int) -> Array:
 
 
 class AxisLayout(NamedTuple):
-    """The shape of an indexing result, and the positions of the axes that slices and index arrays produce."""
+    """The shape of an indexing result, and the positions of its axes."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # the position in the result of each axis of the basic part
@@ -355,14 +355,14 @@ def _lay_out_axes(index: Index) -> AxisLayout:
 
 
 def _shaped(node: Expr, plan: AxisLayout) -> Expr:
-    """Reshape an index array, or the sum from `flat_position`, to broadcast it to the shape of the indexing result."""
+    """Reshape an expression of indices so that it broadcasts to the shape of the indexing result."""
     common = len(plan.shape) - len(plan.result_axes)
     own = (1,) * (common - len(node.shape)) + node.shape
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Return the flat offsets that the index arrays add, and the `gather` terms for the layout of the basic part."""
+    """Return the offsets that the index arrays add, and the `gather` terms of the basic part."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms
@@ -376,7 +376,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value``, even if it could run immediately, except for some assignments by masks."""
+    """Record ``array[key] = value``, but execute some assignments by masks immediately."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:
@@ -428,7 +428,7 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
 
 
 def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> bool:
-    """Call `assign_masked` and return its result, or return False if `mask` is no mask of the array's leading axes."""
+    """Call `assign_masked` and return its result, or return False if `mask` does not mask the leading axes."""
     if not isinstance(mask, (Array, np.ndarray)) or mask.dtype != bool or not mask.ndim:
         return False
     if mask.ndim == array.ndim and isinstance(value, (Array, np.ndarray)) and value.ndim > 1:
@@ -439,7 +439,7 @@ def _assign_by_mask(array: Array, mask: Any, value: Any, location: Location) -> 
 
 
 def _checked_value(given: Any, value: Any, index: Index, dtype: np.dtype) -> Any:
-    """Return the value of an assignment to a view, or raise NumPy's error for surplus axes and numbers out of range.
+    """Return the value of an assignment to a view, or raise NumPy's error if it does not fit.
 
     `value` is `given` or, if `given` is a sequence, an array. A sequence must not have surplus axes, even of length 1.
     """
@@ -507,7 +507,7 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Broadcast and cast an assigned value to its destination, and drop surplus leading axes of length 1."""
+    """Cast and broadcast an assigned value, without surplus leading axes of length 1."""
     own = node.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]

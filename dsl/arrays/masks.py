@@ -61,7 +61,7 @@ MOST_LOOKED_AT = 64
 
 
 def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
-    """Execute ``array[mask] = value`` immediately, or record it. Return False if neither is possible, else True."""
+    """Execute or record ``array[mask] = value``, and return whether this was possible."""
     if type(value) is Array and type(mask) is Array and mask.shape == array.shape and value.size > 1:
         node = assign_selection(array, mask, value)
         if node is not None:
@@ -88,7 +88,7 @@ def assign_masked(array: Array, mask: Any, value: Any, where: Location) -> bool:
 
 
 def _is_recorded(mask: Any) -> bool:
-    """Return whether a mask is pending in the current recording, so that an assignment can fuse with it."""
+    """Return whether a mask is pending in the current recording."""
     return type(mask) is Array and mask._storage.buffer is None and mask._storage.epoch is recording.epoch
 
 
@@ -98,7 +98,10 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
-    """Return whether a mask selects exactly `values` elements and, on the CPU, enough of them to justify a scan."""
+    """Return whether an array's masked elements should be assigned by a scan.
+
+    The mask must select `values` elements. On the CPU, it must also select at least one element in `SPARSE`.
+    """
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)
 
@@ -153,10 +156,10 @@ def select(array: Array, mask: Array) -> Array | None:
 
 @cache
 class MaskCopier:
-    """A callable that copies the items that a mask selects, or that writes their positions if the item size is None.
+    """A callable that copies the items that a mask selects.
 
-    NumPy finds the items until this has taken as much time as the compilation of a kernel. Then a kernel is compiled,
-    if kernels support the item size.
+    If the item size is None, it writes the positions of the items instead. NumPy finds the items until this has taken
+    as much time as the compilation of a kernel. Then a kernel is compiled, if kernels support the item size.
     """
 
     def __init__(self, width: int | None) -> None:
@@ -166,7 +169,10 @@ class MaskCopier:
         self.run: Callable[..., None] | None = fusion.find_masked_copy(self._kind) if self._has_kernel else None
 
     def __call__(self, values: np.ndarray, mask: np.ndarray, out: np.ndarray, threads: int) -> None:
-        """Fill `out` with the items of `values` that a 1-D mask selects. Their number is the length of `out`."""
+        """Fill `out` with the items of `values` that a 1-D mask selects.
+
+        The length of `out` is the number of these items.
+        """
         if self.run is not None:
             self.run(values, mask, out, threads)
         else:  # (Only "clip" writes into memory of this dtype without a copy. All positions are in range.)

@@ -65,9 +65,10 @@ from weft.runtime.lazy_names import unquote_annotations
 def astype(
     self: Array, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
 ) -> Array:
-    """Cast to a dtype, or return a NumPy array for a dtype that weft does not support, such as text.
+    """Cast the array to a dtype.
 
-    In casts to integers, out-of-range floats saturate and NaN becomes 0.
+    In casts to integers, out-of-range floats saturate and NaN becomes 0. For a dtype that weft does not support, such
+    as text, the result is a NumPy array.
     """
     if order == "K" and casting == "unsafe" and type(self) is Array and (values := values_of(self)) is not None:
         function = _immediate_casts.get((values.dtype, dtype)) if type(dtype) is type else None
@@ -148,7 +149,10 @@ def _shape_arguments(shape: tuple[Any, ...]) -> Any:
 
 @memoized_view
 def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None) -> Array:
-    """Return an array with another shape, as a view if the strides allow it, otherwise as a copy."""
+    """Return an array with the same elements and another shape.
+
+    By default, the result is a view if the strides allow it, otherwise a copy.
+    """
     wanted = self.shape if len(shape) == 1 and shape[0] is None else _shape_arguments(shape)
     return manipulation.reshape(self, wanted, order, copy=copy)
 
@@ -228,7 +232,7 @@ def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _to_decimals(node: Expr, decimals: int) -> Expr:
-    """Round the elements of an expression, or both parts of each complex element, to a number of decimals."""
+    """Round the elements of an expression to a number of decimals."""
     if decimals == 0:
         return map_("rint", [node])
     if node.dtype.kind in "iu":  # (an integer dtype may not hold the factor)
@@ -247,7 +251,7 @@ def _compress(self: Array, condition: Any, axis: Any = None, out: Any = None) ->
 
 
 def _choose(self: Array, *choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Select each element from one of `choices`, using this array as the index array, like `numpy.choose`."""
+    """Select elements from `choices` by the indices in this array, like `numpy.choose`."""
     return OWN["choose"](self, choices[0] if len(choices) == 1 else choices, out, mode)
 
 
@@ -353,9 +357,10 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether a kernel must reinterpret an array's bytes as `kind`, because they are only in GPU memory.
+    """Return whether a kernel must reinterpret an array's bytes as `kind`.
 
-    Return False for scalars, for arrays without elements, and if one of the dtypes is bool.
+    This is so if the elements are only in GPU memory. Return False for scalars, for arrays without elements, and if one
+    of the dtypes is bool.
     """
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None
@@ -367,7 +372,7 @@ def _bytes(values: Any) -> Any:
 
 
 def _elements(rows: Any, kind: np.dtype, shape: tuple[int, ...]) -> Any:
-    """Return an array of dtype `kind` whose elements consist of the bytes of the 2-D array `rows`, in C order."""
+    """Reinterpret the bytes in `rows`, in C order, as the elements of a new array of dtype `kind`."""
     return manipulation.reshape(view(manipulation.ravel(rows), kind), shape).copy()
 
 
@@ -450,7 +455,7 @@ _product = at_once(or_numpy(on_operands_device(linear.matmul), np.matmul), np.ma
 
 
 def to_numpy(self: Array, dtype: Any = None, copy: bool = False, na_value: Any = None) -> np.ndarray:
-    """Return the elements as a new, writable NumPy array, like the `to_numpy` method of pandas objects.
+    """Return the elements as a new, writable NumPy array, like pandas' `to_numpy`.
 
     `copy` and `na_value` have no effect.
     """

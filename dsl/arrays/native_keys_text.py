@@ -95,7 +95,7 @@ class KeyText(ObjectText):
         return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
-        """Emit code that begins the memo key of an index operation with the array's view and its storage's shape."""
+        """Emit code that begins the memo key of ``array[key]`` with the array's view and the storage's shape."""
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -107,7 +107,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _begin_recording(self) -> None:
-        """Emit code that begins a memo key with the op, the operation's form, the call site and the keyword names."""
+        """Emit code that begins the memo key of a recorded operation."""
         t, known = self._t, self._known
         pending = self._load_context()
         t.do(f"store ptr {pending}, ptr {self._pending}")
@@ -185,7 +185,7 @@ class KeyText(ObjectText):
         t.do("br label %next")
 
     def _complete(self, name: str, array: str) -> None:
-        """Emit code that creates an array's storage and view if immediate execution has not created them."""
+        """Emit code that creates an array's storage and view if they do not exist yet."""
         t = self._t
         unset = [t.new(f"icmp eq ptr {self._field(array, f'Array.{each}')}, null") for each in ("_storage", "_view")]
         t.enter_if(f"or i1 {', '.join(unset)}", f"{name}.unset", f"{name}.complete")
@@ -229,7 +229,7 @@ class KeyText(ObjectText):
         return value
 
     def _keep(self, name: str, label: str, value: str) -> str:
-        """Emit code that keeps a new object until the call ends, and branches to ``leave`` if its creation failed."""
+        """Emit code that holds a new object until the call ends, or branches to ``leave`` if it is null."""
         return self._check(self._hold(name, value), label, "leave")
 
     def _call_object(self, function: str, *arguments: str) -> str:

@@ -1,4 +1,4 @@
-"""Machine code that records array operations whose expressions are memoized (native recorders).
+"""Machine code that records memoized array operations (native recorders).
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case, a builtin looks up its key in the memo, and then records an operation, records
@@ -29,9 +29,10 @@ FORM, INSTEAD = "native code for recording", "operations are recorded by Python,
 
 
 def install_native_code() -> None:
-    """Replace ``__array_ufunc__``, and all methods and functions that have a `records` attribute, by machine code.
+    """Replace the methods and functions that have a `records` attribute by machine code.
 
-    If the code does not compile, they stay in Python, and a warning is issued (with ``WEFT_STRICT=1``, an error).
+    ``__array_ufunc__`` is replaced, too. If the code does not compile, they stay in Python, and a warning is issued
+    (with ``WEFT_STRICT=1``, an error).
     """
     try:
         _install_functions()

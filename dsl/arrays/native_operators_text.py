@@ -159,7 +159,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation on a number that is a kernel argument, as `look_up_slotted` does."""
+        """Emit code that looks up an operation with a kernel argument, as `look_up_slotted` does."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -249,7 +249,7 @@ class _Operator(KeyText):
         t.do("br label %leave")
 
     def _record(self) -> None:
-        """Emit code that creates a pending array over a new storage, or a view of it in another memory order."""
+        """Emit code that creates a pending array for a memoized expression."""
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._type(self._node)}, {known['tuple']}", "found.permuted", "found.node")
         pair = t.new(f"getelementptr i8, ptr {self._node}, i64 {TUPLE_ITEMS}")

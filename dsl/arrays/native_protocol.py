@@ -1,4 +1,6 @@
-"""Native code for operators whose left operand is a NumPy scalar. NumPy delegates them to ``__array_ufunc__``.
+"""Native code for operators whose left operand is a NumPy scalar.
+
+NumPy delegates these operators to ``__array_ufunc__``.
 
 In: the Python function `array_ufunc`. Out: a builtin that, for a number and an array, calls the array's reflected
 operator, which has native code. For other arguments, the builtin calls `array_ufunc`. Invariant: the builtin and
@@ -51,7 +53,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return machine code for ``__array_ufunc__`` that calls an array's reflected operator if possible, else `slow`."""
+    """Return machine code for ``__array_ufunc__`` that calls reflected operators, or else `slow`."""
     objects = (*_OBJECTS.values(), dict(_operators()), slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
     return Builtin(NAME, _Reflect().text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))
@@ -63,7 +65,10 @@ class _Reflect(OperandText):
         self._known = self._t.begin_builtin(NAME, (*_FUNCTIONS, *_OBJECTS, "table", "slow", "callers"))
 
     def text(self) -> str:
-        """Return the LLVM IR of a builtin that handles ``__array_ufunc__(array, ufunc, "__call__", number, array)``."""
+        """Return the LLVM IR of the builtin.
+
+        Its fast path is ``__array_ufunc__(array, ufunc, "__call__", number, array)``.
+        """
         t, known = self._t, self._known
         pair = t.new("alloca ptr, i64 2")
         t.enter_if("icmp eq ptr %names, null", "unnamed", "slow")

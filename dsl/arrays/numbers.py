@@ -47,7 +47,10 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """The memo key of an operation with a scalar in a slot, with the slot's number instead of the scalar's value."""
+    """The memo key of an operation with a scalar in a slot.
+
+    It contains the slot's number instead of the scalar's value.
+    """
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -58,7 +61,9 @@ SLOTTED: dict[SlotKey, tuple[Any, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
-    """Return the memoized expression of an operation whose scalar is a kernel argument, or None on a miss.
+    """Return the memoized result of an operation whose scalar is a kernel argument, or None on a miss.
+
+    The result is an expression, or a pair of an expression and a view.
 
     On a hit, `number` is appended to the epoch's slots.
     """
@@ -86,7 +91,7 @@ def memoize_slotted(key: SlotKey, node: Any, epoch: Epoch) -> None:
 
 
 def is_argument(code: CodeType, at: int, op: str, which: int) -> bool:
-    """Return whether the scalar at a call site has changed so often that it is passed as a kernel argument."""
+    """Return whether the scalar at a call site has changed often enough to be a kernel argument."""
     call_site = _call_sites.get((id(code), at, op, which))
     return call_site is not None and call_site.changes >= CHANGES and call_site.code is code
 
@@ -113,7 +118,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Store the memo key of an operation with a constant scalar, so that the key can be removed from the memo later."""
+    """Store the memo key of an operation with a constant scalar, for later removal by `changes`."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)
@@ -127,7 +132,7 @@ def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: 
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """Return `node` with kernel arguments in place of the Python scalars that change from call to call."""
+    """Return `node` with kernel arguments in place of the Python scalars that change at the call site."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):
@@ -159,7 +164,7 @@ _COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equ
 
 
 def within_64_bits(op: str, value: object, operands: tuple[Any, ...]) -> Any:
-    """Return an operand, after converting a Python int beyond 64 bits to a float if NumPy would convert the int.
+    """Convert a Python int beyond 64 bits to a float if NumPy would, and return other operands unchanged.
 
     In loops of floats, the int becomes a float. In comparisons with integers, the int becomes an infinity. In other
     cases, NumPy's error is raised.

@@ -184,7 +184,10 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays, and convert the result with the function `taken`."""
+    """Call a NumPy function on the host with weft arrays.
+
+    The function `taken` converts new results.
+    """
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
@@ -256,7 +259,10 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return each result of a ufunc: the weft array in `outs` that received it, or the result converted by `taken`."""
+    """Return a ufunc's results, with weft arrays in `outs` in place of the results written to them.
+
+    The other results are converted by `taken`.
+    """
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))
     return found if isinstance(result, tuple) else found[0]
@@ -280,7 +286,10 @@ _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of a function's positional parameters, or numbered names for the operands of a ufunc."""
+    """Return the names of a function's positional parameters.
+
+    For a ufunc, these are the numbers of the inputs, followed by "out".
+    """
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
     key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)

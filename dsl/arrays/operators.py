@@ -1,4 +1,4 @@
-"""Special methods of `Array`, such as ``__add__``, most of which are generated from the op table."""
+"""Special methods of `Array`, such as ``__add__``."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator immediately if possible, with a fast path for the most common operands."""
+    """Execute a binary operator immediately, or return `MISSED` if this is not possible."""
     values, device, kind = array._values, array._device, type(other)
     if device is not None and values is not None and type(array) is Array and values.size <= IMMEDIATE[0]:
         given = None
@@ -89,7 +89,7 @@ def _attempt(way: Implementation, array: Array, other: Any, reflected: bool) -> 
 
 
 def _attempt_scalar(way: Implementation, scalar: Scalar, other: Any, reflected: bool) -> Any:
-    """Execute a binary operator of a `Scalar` immediately, or return `MISSED`, for example if an operand is pending."""
+    """Execute a binary operator of a `Scalar` immediately, or return `MISSED` if this is not possible."""
     number = number_of_scalar(scalar)
     if number is None:
         return MISSED
@@ -100,7 +100,10 @@ def _attempt_scalar(way: Implementation, scalar: Scalar, other: Any, reflected: 
 def _binary_method(
     op: str, reflected: bool = False, execute: Callable[[Implementation, Any, Any, bool], Any] = _attempt
 ) -> Callable[[Array, Any], Array]:
-    """Return the method of a binary operator, such as ``__add__``, which tries `execute` before recording."""
+    """Return a method for a binary operator, such as ``__add__``.
+
+    The method calls `execute`, and records the operation if the result is `MISSED`.
+    """
     way = REFLECTED if reflected else PLAIN
     definition = find_op(op)
     immediate = implementation_of(definition, getattr(operator, f"__{definition.dunder}__"))
@@ -265,9 +268,10 @@ def _short_power(base: Array, exponent: Any) -> str | None:
 
 
 def _is_cube(base: Array, exponent: Any) -> bool:
-    """Return whether a power is a cube of float32 or float64 elements, which weft computes by multiplications.
+    """Return whether a power is a cube of float32 or float64 elements.
 
-    The multiplications take a fortieth of the time of `power`, and their error is less than 2 units in the last place.
+    Weft computes such a cube by multiplications. The multiplications take a fortieth of the time of `power`, and their
+    error is less than 2 units in the last place.
     """
     return type(exponent) in (int, float) and exponent == 3 and base.dtype.char in "fd"
 
@@ -285,7 +289,7 @@ def number_of_scalar(scalar: Scalar) -> Any:
 
 
 def power(base: Array, exponent: Any) -> Any:
-    """Return ``base ** exponent``, with NumPy's errors and shortcuts, such as `square` for the exponent 2."""
+    """Return ``base ** exponent``, with NumPy's errors and shortcuts."""
     if accepts(exponent):
         found = _power_at_once(base, exponent)
         if found is not MISSED:
@@ -340,7 +344,7 @@ _array_power.records = _record_power.records  # type: ignore[attr-defined]
 
 
 def array_ufunc(self: Array, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Implement ``__array_ufunc__`` by calling weft's ufunc or, if there is none, NumPy's ufunc on the host."""
+    """Implement ``__array_ufunc__`` by weft's ufunc if possible, otherwise by NumPy's ufunc."""
     ours = UFUNCS.get(ufunc.__name__)
     is_numpys = getattr(np, ufunc.__name__, None) is ufunc
     if not (is_numpys or getattr(sys.modules.get("scipy.special"), ufunc.__name__, None) is ufunc):
@@ -379,7 +383,10 @@ def _refuse_numpy_method(array: Any, out: Any) -> None:
 
 
 def _put_into(name: str, found: Any, out: Any) -> Any:
-    """Copy a small result to `out` and return `out`, or return `MISSED` if `out` is no ndarray of the same shape."""
+    """Copy a small result to `out` and return `out`, or return `MISSED` if this is not possible.
+
+    `out` must be a NumPy array of the result's shape.
+    """
     values = values_of(found) if type(found) is Array else found
     if type(out) is not np.ndarray or values is None or values.shape != out.shape:
         return MISSED

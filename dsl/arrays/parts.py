@@ -1,4 +1,4 @@
-"""Arrays for the real and imaginary parts of a complex array, as in ``x.real`` and ``x.imag``.
+"""The real and imaginary parts of complex arrays, as in ``x.real`` and ``x.imag``.
 
 In: a complex array. Out: a `Part`, which records operations like any array. Invariant: a part has the current values of
 its complex array, and a write to a part, or to a view of a part, changes the complex array. The elements of a part are
@@ -117,7 +117,10 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the part `name` ("real" or "imag") of a complex array. The part of a read-only array is read-only."""
+    """Return the part `name` ("real" or "imag") of a complex array.
+
+    The part of a read-only array is read-only.
+    """
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))

@@ -1,4 +1,4 @@
-"""Pending selections ``x[mask]``, which need no computation if they are only assigned back to ``x[mask]``.
+"""Pending selections ``x[mask]``, which are computed only if their elements are needed.
 
 In: an array, its mask and a source line. Out: ``array[mask]`` as a pending expression or, for an assignment, the new
 values of all elements. Invariant: the selections of a line stay pending only while each of them is assigned back after
@@ -79,7 +79,7 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return an expression in the array's shape that equals `value` at the elements that the mask selects.
+    """Return an expression in the array's shape that equals `value` at the mask's true elements, or None.
 
     This is possible if `value` is computed, element by element, from pending selections with this mask. Otherwise
     return None. If the most recent selection used this mask, later selections at the source lines that used it stay

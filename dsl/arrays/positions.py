@@ -34,7 +34,7 @@ class Positions(NamedTuple):
     wraps: bool = False  # whether the weft array may contain negative indices
 
     def expr(self) -> Expr:
-        """Return the indices as an expression of the current recording, with negative indices made non-negative."""
+        """Return the indices, all non-negative, as an expression of the current recording."""
         if self.numbers is not None:
             return expr_of(convert(self.numbers))
         assert self.array is not None
@@ -100,7 +100,7 @@ def _check(numbers: np.ndarray, low: int, high: int, axis: int, length: int) -> 
 
 
 def flat_position(positions: list[Positions]) -> Expr:
-    """Return the offsets, in elements, that the index arrays contribute: the sum of each index times its stride."""
+    """Return the sum of each index times its stride, which is an offset in elements."""
     on_host = [p.numbers if p.stride == 1 else p.numbers * p.stride for p in positions if p.numbers is not None]
     terms = [expr_of(convert(reduce(np.add, on_host)))] if on_host else []
     for p in positions:

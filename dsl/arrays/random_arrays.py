@@ -33,7 +33,7 @@ _OUTPUTS = ("_pcg64", "_pcg64dxsm", "_philox")
 def draw_array(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> Array | None:
-    """Return the random numbers that a generator's method in `runtime.DRAWN` draws, or None if NumPy must draw them."""
+    """Draw random numbers as a generator's method does, or return None if NumPy must draw them."""
     draw = runtime.read_draw(name, arguments, options)
     if draw is None:
         return None
@@ -72,7 +72,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a generator method that returns a weft array, or the result of `other` if weft cannot draw the numbers."""
+    """Return a generator method that calls `draw_array` or, if that returns None, `other`."""
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:
@@ -83,7 +83,7 @@ def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]
 
 
 def _record_positions(draw: runtime.Draw, bit_generator: Any) -> Array | None:
-    """Record random numbers as functions of their positions in the generator's output, or return None if impossible."""
+    """Record random numbers as functions of their positions, or return None if this is not possible."""
     width, count = _width_of(draw), prod(draw.shape)
     if width == 0 or not count:
         return None

@@ -1,4 +1,4 @@
-"""Conversion of operands to arrays, and of results to new arrays or to `out`, with NumPy's casts and errors."""
+"""Conversion of operands and results, with NumPy's casts and errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write it to `out` where the mask `where` is true, and return `out`."""
+    """Return a result as a new array, or write it to `out` and return `out`.
+
+    Elements of `out` where the mask `where` is false are unchanged.
+    """
     where = as_mask(where)
     if out is None:
         # (NumPy leaves the elements without a result uninitialized)

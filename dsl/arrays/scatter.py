@@ -1,4 +1,4 @@
-"""Parallel reductions and assignments with repeated indices; the results do not depend on timing.
+"""Parallel reductions and assignments with repeated indices.
 
 In: the previous elements, the values, and the index of each value. Out: expressions of the resulting elements, or
 None if the caller must record a `scatter`. Invariant: the result does not depend on the order of the threads.
@@ -54,7 +54,7 @@ _IN_BLOCKS = frozenset({"add", "subtract", "minimum", "maximum", "bitwise_and", 
 
 
 def is_gpu(device: Device) -> bool:
-    """Return whether a device is a GPU or the CPU emulation of a GPU, which both run kernels with GPU schedules."""
+    """Return whether a device is a GPU or the CPU emulation of a GPU."""
     return codegen.machine_of(device).is_gpu
 
 
@@ -101,9 +101,10 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 
 
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
-    """Return the float64 sum of the floats at each index. The sums do not depend on the order of the additions.
+    """Return the float64 sum of the floats at each index.
 
-    If `fine` is true, sums of float16 and float32 are as exact as those of float64.
+    The sums do not depend on the order of the additions. If `fine` is true, sums of float16 and float32 are as exact as
+    those of float64.
     """
     count, narrow = value.size, value.dtype
     if narrow.itemsize < 4:

@@ -53,7 +53,7 @@ def shared_array(array: Array) -> np.ndarray | None:
 
 
 def _share_small(array: Array) -> np.ndarray | None:
-    """Share the memory of a small array and return a NumPy array over it, or return None for other arrays."""
+    """Share the memory of a small array as a NumPy array, or return None for other arrays."""
     buffer = array._storage.buffer
     values = None if buffer is None else buffer.values
     del buffer  # (`is_free` counts references)
@@ -99,7 +99,10 @@ def exported(array: Array) -> np.ndarray:
 
 
 def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-    """Implement ``__array__``. The result shares the array's memory if possible and no copy or cast is requested."""
+    """Implement ``__array__``.
+
+    The result shares the array's memory if possible, unless a copy or a cast is requested.
+    """
     other = dtype is not None and np.dtype(dtype) != self.dtype
     values = None if copy or other else shared_array(self)
     if values is not None:
@@ -117,7 +120,10 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``, which shares CPU memory if possible, and copies GPU arrays to the CPU."""
+    """Implement ``__dlpack__``.
+
+    CPU memory is shared if possible. GPU arrays are copied to the CPU.
+    """
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)
@@ -182,7 +188,9 @@ def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array |
 
 
 def interface(self: Array) -> dict[str, Any]:
-    """Implement ``__array_interface__`` and keep the memory shared, since the address may be used at any later time.
+    """Implement ``__array_interface__``.
+
+    The memory remains shared, since the address may be used at any later time.
 
     Raises AttributeError for bfloat16, and for arrays that cannot share their memory, such as scalars and GPU arrays.
     """
@@ -214,7 +222,10 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later, or raise BufferError for an unsupported request."""
+    """Implement the buffer protocol in Python 3.12 and later.
+
+    Raises BufferError for an unsupported request.
+    """
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -278,7 +289,7 @@ _RELEASE = ctypes.PYFUNCTYPE(None, ctypes.py_object, ctypes.c_void_p)(lambda arr
 
 
 def install_buffer(*classes: type) -> None:
-    """Add the buffer protocol to the array classes in Python 3.11, which has no ``__buffer__`` method."""
+    """Add the buffer protocol to array classes in Python 3.11, which has no ``__buffer__`` method."""
     if sys.version_info >= (3, 12):
         return
     for kind in classes:

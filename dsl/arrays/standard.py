@@ -42,7 +42,7 @@ def array_namespace(self: Array, /, *, api_version: str | None = None) -> Any:
 
 
 def to_device(self: Array, device: Device, /, *, stream: object = None) -> Array:
-    """Return a copy of the array on a device, or the array itself if it is already on that device."""
+    """Return the array on a device, as a copy unless the array is already there."""
     if stream is not None:
         raise ValueError("streams order themselves here: there is none to be given")
     return creation.to_device(self, device)
@@ -78,10 +78,10 @@ def _from_host_memory(values: np.ndarray, device: Device, copy: bool | None) -> 
 
 
 class NamespaceInfo:
-    """The object returned by ``__array_namespace_info__()``, which describes devices, dtypes and capabilities."""
+    """The object that ``__array_namespace_info__()`` returns."""
 
     def capabilities(self) -> dict[str, Any]:
-        """Return a dict of the capabilities: boolean indexing, data-dependent shapes, maximum number of axes."""
+        """Return the capabilities that the array API standard defines, by name."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> Device:

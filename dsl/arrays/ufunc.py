@@ -48,7 +48,7 @@ _SAME_RULES = {
 
 
 def _or_numpys(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a ufunc method, so that NumPy executes calls with small arrays and calls that weft does not support."""
+    """Wrap a ufunc method, so that NumPy executes calls that are small or that weft does not support."""
     reduces, numpys = method.__name__ != "outer", _SAME_RULES.get(method.__name__, {})
 
     @wraps(method)
@@ -84,7 +84,9 @@ def _describe(definition: OpDef) -> str:
 
 
 class UFunc:
-    """An elementwise function with the interface of a NumPy ufunc, defined by an entry in the op table.
+    """An elementwise function with the interface of a NumPy ufunc.
+
+    An entry in the op table defines the function.
 
     Examples
     --------
@@ -181,9 +183,9 @@ class UFunc:
             return call_numpy(theirs, operands, _numpys_options(out, where, dtype, casting, signature, sig))
 
     def _operands_by_name(self, operands: tuple[Any, ...], others: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the operands of a call with further keyword arguments, or raise TypeError if these are unknown.
+        """Return the operands that a call passes by keyword, or raise TypeError.
 
-        `numpy.sinc` is not a ufunc, and accepts its operand by keyword.
+        Only `sinc` accepts its operand by keyword, because `numpy.sinc` is not a ufunc.
         """
         name = self.definition.name
         if name == "sinc" and not operands and others.keys() == {"x"}:
@@ -303,7 +305,10 @@ _SEGMENTED = frozenset({"add", "maximum", "minimum"})
 
 
 def _reduce_segments(op: str, values: Array, indices: Any, axis: int, dtype: Any) -> Any:
-    """Reduce the slices between increasing indices on a GPU, or return None if NumPy must reduce the slices."""
+    """Reduce slices of an array on a GPU, or return None if NumPy must reduce them.
+
+    The slices begin at the indices, which must increase.
+    """
     begins = np.asarray(indices)
     if not is_gpu(values.device) or op not in _SEGMENTED or begins.ndim != 1 or begins.dtype.kind not in "iu":
         return None
@@ -340,7 +345,10 @@ def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
 
 
 def _numpys_options(out: Any, where: Any, dtype: Any, casting: str, signature: Any, sig: Any) -> dict[str, Any]:
-    """Return the necessary options of a call to NumPy's ufunc. The function of another library may not know others."""
+    """Return the options of a ufunc call that differ from the defaults.
+
+    A function of another library may not accept the others.
+    """
     options = {k: v for k, v in (("out", out), ("dtype", dtype)) if v is not None}
     options |= {k: v for k, v in (("signature", signature), ("sig", sig)) if v is not ABSENT}
     options |= {} if where is True else {"where": where, "out": out}

@@ -60,7 +60,7 @@ def memoize_view(key: object, found: View | int | None) -> None:
 
 
 def memoized_view(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Decorate a function that returns a view, so that its views are memoized by array layout and integer arguments."""
+    """Memoize the views that a function returns, by array layout and integer arguments."""
     name = function.__name__
 
     @wraps(function)
@@ -109,7 +109,10 @@ def layout(array: Array) -> View:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous. The strides of axes of length 1 are ignored."""
+    """Return whether an array is empty or C-contiguous.
+
+    The strides of axes of length 1 are ignored.
+    """
     if isinstance(array, Part):  # (its elements alternate with those of the other part)
         return array.size < 2
     if array._values is not None:

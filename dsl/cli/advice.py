@@ -86,7 +86,7 @@ def _host_calls(one: LineTime, least: float) -> list[str]:
 
 
 def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
-    """Return sentences about a line's bottleneck: host code, launches, memory, arithmetic or a library function."""
+    """Return sentences about a line's bottleneck, or [] if there is nothing to report."""
     host = measured.host.get(line, 0.0)
     own = [kernel for kernel in one.kernels if not kernel.note.name.endswith(" on the host")]
     launches = sum(len(kernel.times) for kernel in own)

@@ -90,10 +90,10 @@ def execute(program: MainProgram) -> tuple[int, dict[str, Any]]:
 
 
 def _results_in(names: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays and numbers in global variables, including the first items of lists, tuples and dictionaries.
+    """Return the arrays and numbers in global variables, and in lists, tuples and dicts.
 
-    At most `MOST_ITEMS` items are considered. A list or tuple of Python numbers is one array. Names that start with an
-    underscore are left out.
+    Of each list, tuple or dict, the first `MOST_ITEMS` items are considered. A list or tuple of Python numbers is one
+    array. Names that start with an underscore are left out.
     """
     found: dict[str, Any] = {}
     for name, value in names.items():
@@ -322,7 +322,7 @@ def _time_table(firsts: list[Outcome], numpy_warm: float, warm: float) -> list[s
 
 
 def _describe_fusion(program: MainProgram) -> str:
-    """Run a program on weft, and return a sentence about the kernel that fuses the most operations."""
+    """Run a program on weft, and return a sentence about its largest fused kernel."""
     with Profile() as profile, compiled_first():
         _outcome(program, True, {})
     fused = [kernel for kernel in profile.kernels if kernel.note.members]

@@ -138,9 +138,10 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitude of each array of two or more floats or complex numbers, in increasing order.
+    """Return the largest finite magnitude of each array, in increasing order.
 
-    Equal magnitudes are returned once. If there are no such arrays, return the magnitudes of the printed numbers.
+    Only arrays of two or more floats or complex numbers count. Equal magnitudes are returned once. If there are no such
+    arrays, return the magnitudes of the printed numbers.
     """
     large = [np.abs(a[np.isfinite(a)]).max(initial=0) for a in arrays.values() if a.dtype.kind in "fc" and a.size > 1]
     return tuple(sorted({float(one) for one in large or [abs(float(text)) for text in NUMBER.findall(printed)]}))

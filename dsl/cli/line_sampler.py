@@ -63,7 +63,10 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the launch has a source line, its time is not counted as time on the host."""
+        """Launch a kernel.
+
+        If the launch has a source line, its time is not counted as time on the host.
+        """
         if threading.get_ident() != self._main or self._since:
             start()
             return
@@ -110,7 +113,10 @@ class LineSampler:
 
 
 def _package_of(innermost: FrameType, program: FrameType) -> str:
-    """Return the package of the innermost frame outside the standard library, or "" if this is the program's frame."""
+    """Return the package of the innermost frame outside the standard library.
+
+    Return "" if the search reaches the frame `program`.
+    """
     frame: FrameType | None = innermost
     while frame is not None and frame is not program:
         name: str = frame.f_globals.get("__name__", "").partition(".")[0]

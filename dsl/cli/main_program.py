@@ -20,7 +20,7 @@ from typing import Any
 
 
 class MainProgram:
-    """A user's program as given on the command line: a file, a folder, a module, source code, or standard input.
+    """A user's program, as given on the command line.
 
     Attributes
     ----------
@@ -129,10 +129,11 @@ def output_is_closed() -> bool:
 
 
 def time_alone() -> None:
-    """Read a `MainProgram` as JSON from standard input, run it twice, and print the duration of each run in seconds.
+    """Run a program twice, and print the duration of each run in seconds.
 
-    NumPy is imported before the first run, as in a process that has imported weft. The second run imports the program's
-    own modules again, like the other runs of ``weft run --compare``.
+    The fields of the `MainProgram` are read as JSON from standard input. NumPy is imported before the first run, as in
+    a process that has imported weft. The second run imports the program's own modules again, like the other runs of
+    ``weft run --compare``.
     """
     program = MainProgram(*import_module("json").load(sys.stdin))
     import_module("numpy")

@@ -131,7 +131,7 @@ def _plans(measured: Measured) -> str:
 
 
 def _kernels(measured: Measured) -> str:
-    """Return an HTML table of the kernels that took the longest, in order of decreasing total time."""
+    """Return an HTML table of the kernels that took the longest, or a sentence if no kernel ran."""
     groups = measured.profile.groups
     numbers = [measured.numbers[group[0].device, group[0].note] for group in groups[:SHOWN]]
     head, *rows = measured.profile.rows()[: SHOWN + 1]

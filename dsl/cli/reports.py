@@ -43,7 +43,10 @@ def installed_version(name: str) -> str:
 
 
 def _describe_gpu_package(newer: str, older: str) -> str:
-    """Return a line of text about a package that only GPUs need. The package is called `newer` or `older`."""
+    """Return the version of a package that only GPUs need, or advice on its installation.
+
+    `newer` and `older` are two names of the package.
+    """
     for name in (newer, older):
         if (found := installed_version(name)) != "not installed":
             return f"{name} {found}"
@@ -74,7 +77,7 @@ def info() -> str:
 
 
 def cache(action: str) -> str:
-    """Return a report on the disk cache, or clear the cache and report the number of removed entries."""
+    """Return a report on the disk cache, after removing all entries if `action` is "clear"."""
     found = disk_cache()
     if found is None:
         return "the disk cache is switched off (WEFT_CACHE=0)"
@@ -85,7 +88,10 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Check that kernels compile for every target and run on every device. Return 1 on failure, else 0."""
+    """Check that kernels compile for every target and run on every device, and print the results.
+
+    Return 1 if a check fails, otherwise 0.
+    """
     broken, missing, without = 0, "", list[str]()
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

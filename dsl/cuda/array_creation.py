@@ -113,9 +113,10 @@ class _Constructor(type):
 
 
 class DeviceNDArray(metaclass=_Constructor):
-    """Numba's class of device arrays. All weft arrays and `MemoryArray` objects, except single records, are instances.
+    """Numba's class of device arrays.
 
-    A call of the class creates an uninitialized array.
+    All weft arrays are instances, and so are all `MemoryArray` objects except single records. A call of the class
+    creates an uninitialized array.
     """
 
     makes_records = False
@@ -137,7 +138,9 @@ class DeviceRecord(metaclass=_Constructor):
 
 
 def device_array_like(ary: Any, stream: object = 0) -> Any:
-    """Return an uninitialized array on the current device, with the shape, dtype and axis order of `ary`.
+    """Return an uninitialized array with the shape, dtype and axis order of `ary`.
+
+    The array is on the current device.
 
     Examples
     --------
@@ -173,7 +176,7 @@ def over_memory(memory: HostMemory, dtype: np.dtype, shape: tuple[int, ...], str
 
 
 def is_cuda_array(obj: object) -> bool:
-    """Return whether `obj` is a device array of weft, or another object with ``__cuda_array_interface__``.
+    """Return whether `obj` is a device array of weft or has ``__cuda_array_interface__``.
 
     Examples
     --------

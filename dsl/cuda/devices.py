@@ -176,7 +176,9 @@ class Context:
     def get_max_potential_block_size(
         self, func: Any, b2d_func: Any = None, memsize: int = 0, blocksizelimit: int = 0, flags: Any = None
     ) -> tuple[int, int]:
-        """Return a grid size and a block size that give the highest occupancy. On the CPU, the grid uses all cores.
+        """Return the grid size and the block size with the highest occupancy.
+
+        On the CPU, the grid uses all cores.
 
         Parameters
         ----------
@@ -233,7 +235,7 @@ class DeviceList:
 
     @property
     def lst(self) -> list[Device]:
-        """List of the machine's GPUs or, if the current device is not a GPU, of the current device alone."""
+        """The machine's GPUs or, if the current device is not a GPU, only the current device."""
         present = default_device()
         if not present.name.startswith("cuda"):
             return [device_object(present)]
@@ -346,7 +348,9 @@ def synchronize() -> None:
 
 
 def close() -> None:
-    """Wait for all devices, release memory that no array uses, and undo the calling thread's `select_device`.
+    """Wait for the devices in `gpus`, release unused memory, and undo `select_device`.
+
+    Only the calling thread's `select_device` is undone.
 
     Examples
     --------
@@ -427,7 +431,9 @@ def is_bfloat16_supported() -> bool:
 
 
 def is_fp8_supported() -> bool:
-    """Return whether the current device has instructions that convert 8-bit floats. Kernels do not use them.
+    """Return whether the current device has instructions that convert 8-bit floats.
+
+    Kernels do not use these instructions.
 
     Examples
     --------

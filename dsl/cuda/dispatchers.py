@@ -1,4 +1,7 @@
-"""The class that programs import from `numba.cuda.dispatcher`, to recognize the results of `cuda.jit`."""
+"""The class with which programs recognize the results of `cuda.jit`.
+
+Programs import it from `numba.cuda.dispatcher`.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ class _Dispatcher(type):
 
 
 class CUDADispatcher(metaclass=_Dispatcher):
-    """Numba's class of kernels and device functions. All kernels and device functions of weft are instances.
+    """Numba's class of kernels and device functions.
 
-    A call of the class calls `cuda.jit` with the options in `targetoptions`.
+    All kernels and device functions of weft are instances. A call of the class calls `cuda.jit` with the options in
+    `targetoptions`.
     """
 
     def __new__(cls, py_func: Callable[..., Any], targetoptions: Mapping[str, Any]) -> Any:

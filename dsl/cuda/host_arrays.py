@@ -88,7 +88,7 @@ def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order
 
 
 def pinned_array_like(ary: Any) -> np.ndarray:
-    """Return an uninitialized pinned array with the shape, dtype and axis order of another array.
+    """Return an uninitialized pinned array with the shape, dtype and axis order of `ary`.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def mapped_array(
 
 
 def mapped_array_like(ary: Any, stream: object = 0, portable: bool = False, wc: bool = False) -> SharedArray:
-    """Return an uninitialized mapped array with the shape, dtype and axis order of another array.
+    """Return an uninitialized mapped array with the shape, dtype and axis order of `ary`.
 
     Examples
     --------

@@ -35,7 +35,7 @@ def _add(name: str, signature: str, host: Host, doc: str, **options: Any) -> Non
 
 
 def _add_both(name: str, signature: str, host: Host, doc: str, **options: Any) -> None:
-    """Add a float64 function and its float32 version. An f is appended to the name of the float32 version."""
+    """Add a float64 function, and a float32 version with an f appended to the name."""
     _add(name, signature, host, doc, **options)
     _add(f"{name}f", signature.replace("d", "f"), host, doc, **options)
 
@@ -160,10 +160,10 @@ _ARITHMETIC = (
 
 
 def _add_directions(name: str, signature: str, nearest: Host, form: Callable[[Any], Host], doc: str) -> None:
-    """Add a version of a function that rounds to nearest, and a version for each other rounding direction.
+    """Add a version of a function for each rounding direction.
 
-    `nearest` is the host form of the first. `form` returns the host form of another version, given a function that
-    rounds in its direction.
+    `nearest` is the host form of the version that rounds to nearest. `form` returns the host form of another version,
+    given a function that rounds in its direction.
     """
     _add(f"{name}_rn", signature, nearest, f"{doc}, rounded to nearest")
     for direction, choose, words in _DIRECTIONS:

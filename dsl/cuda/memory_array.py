@@ -27,7 +27,10 @@ BYTE = np.dtype(np.uint8)
 
 
 def lacks_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether `dtype` is a dtype of records, dates or text. Only user-written kernels compute with them."""
+    """Return whether elements of `dtype` are records, dates, durations or text.
+
+    Only user-written kernels compute with such elements.
+    """
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
@@ -339,7 +342,7 @@ class MemoryArray(DeviceArrayMethods):
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Return a copy as an `Array`, or as a `MemoryArray` if the elements are records, dates or text."""
+        """Return a copy: a `MemoryArray` of records, dates or text, otherwise an `Array`."""
         values = self.numpy()
         if not lacks_arithmetic(self.dtype):
             return convert(values)

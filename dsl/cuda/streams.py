@@ -84,7 +84,7 @@ class Stream:
         self.queue.synchronize()
 
     def wait(self, other: Stream | Event) -> None:
-        """Make later work in this stream wait for `other`: an event, or the current work of another stream."""
+        """Make later work in this stream wait for an event, or for another stream's current work."""
         if isinstance(other, Event):
             self.queue.wait(other._event)
             return
@@ -94,7 +94,10 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Return a context manager that waits for all work in the stream when its block ends without an exception."""
+        """Return a context manager that waits for all work in the stream at the end of its block.
+
+        If the block raises an exception, there is no wait.
+        """
         yield self
         self.synchronize()
 
@@ -114,7 +117,10 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """Return an awaitable whose result is the stream, available once all earlier work in the stream has ended."""
+        """Return an awaitable that is done when all earlier work in the stream has ended.
+
+        The result is the stream.
+        """
         import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()
@@ -173,7 +179,9 @@ def stream(device: str | runtime.Device | None = None) -> Stream:
 
 
 def default_stream() -> Stream:
-    """Return the current device's own stream, in which weft computes arrays outside ``with stream:`` blocks.
+    """Return the current device's default stream.
+
+    Weft computes arrays in this stream outside ``with stream:`` blocks.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""NumPy's `take_along_axis` and `put_along_axis`, in which each 1-D slice along the axis has its own indices.
+"""NumPy's functions `take_along_axis` and `put_along_axis`.
 
 In: an array, an index array, and the axis to index. Out: gathered copies, or a new version of the storage. Invariant:
 indices are checked immediately (`positions.py`).

@@ -91,7 +91,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return a counterpart of `numpy.r_`, `numpy.mgrid` or a similar object, for creating weft arrays."""
+    """Return a counterpart of `numpy.r_`, `numpy.mgrid` or a similar object that creates weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)

@@ -238,7 +238,7 @@ def full(
 
 
 def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | None, device: Any) -> Array:
-    """Return an array filled with `value`, which is 0 or 1, or an uninitialized array if `value` is None."""
+    """Return an array of zeros, of ones or, if `value` is None, of uninitialized elements."""
     if value is None and setting("verify"):
         value = 0  # (uninitialized elements would differ between a plan and the interpreted program)
     if check_new_order(order) == "F":
@@ -255,7 +255,10 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
 
 
 def _filled(name: str, value: int | None) -> Callable[..., Array]:
-    """Return `zeros`, `ones` or `empty`. The elements of its arrays are `value`, or uninitialized if that is None."""
+    """Return the function `zeros`, `ones` or `empty`.
+
+    The elements of its arrays are `value`, or uninitialized if `value` is None.
+    """
 
     def function(
         shape: ShapeLike,
@@ -278,7 +281,7 @@ empty = _filled("empty", None)
 def _made_like(
     make: Callable[..., Array], prototype: Any, dtype: Any, order: Any, shape: Any, device: Any, *rest: Any
 ) -> Array:
-    """Call the creation function `make`. The defaults of the arguments are the properties of the array `prototype`."""
+    """Call a creation function, with arguments from the array `prototype` by default."""
     check_unmasked(prototype)
     source = prototype if isinstance(prototype, Array) else np.asarray(prototype)
     if device is None and isinstance(source, Array):
@@ -328,7 +331,9 @@ def full_like(
     *,
     device: Device | str | None = None,
 ) -> Array:
-    """Return an array filled with one value, by default with the shape, dtype and device of another array.
+    """Return an array filled with one value, with the shape and dtype of another array.
+
+    The arguments `dtype`, `order`, `shape` and `device` replace the properties of `a`.
 
     Examples
     --------

@@ -40,10 +40,10 @@ def _solver_of(*arrays: Any) -> Any | None:
 
 
 def _by_solver(square: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for a function that passes a matrix on a GPU, its first argument, to cuSOLVER.
+    """Return a decorator for functions that pass a matrix on a GPU to cuSOLVER.
 
-    NumPy's function of the same name handles all other arguments, matrices that are not square if `square` is true, and
-    arguments for which the function returns NotImplemented.
+    The matrix is the first argument. NumPy's function of the same name handles all other arguments, matrices that are
+    not square if `square` is true, and arguments for which the function returns NotImplemented.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,10 +130,10 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 
 
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear systems with the matrices `x`. The solutions replace the right-hand sides in the rows of `right`.
+    """Solve linear systems with the matrices `x`.
 
-    If `turned` is false, solve the systems with the transposed matrices instead. Raises LinAlgError for a singular
-    matrix.
+    The solutions replace the right-hand sides, which are the rows of `right`. If `turned` is false, solve the systems
+    with the transposed matrices instead. Raises LinAlgError for a singular matrix.
     """
     own, pivots, failed = _factored(x, right.dtype)
     n, rows, solver = x.shape[-1], right.shape[-2], x.device.solver

@@ -62,7 +62,10 @@ class DeviceTransform:
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` on the host, and write the result to `out`. Interpreted plans call this method."""
+        """Transform `values` on the host, and write the result to `out`.
+
+        Interpreted plans call this method.
+        """
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 

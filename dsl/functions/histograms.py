@@ -57,7 +57,9 @@ def _weft_computes(values: Any, kinds: str) -> bool:
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
-    """Count the occurrences of each integer in `x`, or sum the weights for each integer, like `numpy.bincount`.
+    """Count the occurrences of each integer in `x`, like `numpy.bincount`.
+
+    If `weights` is given, sum the weights of each integer instead.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def histogram(
 
 
 def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
-    """Return the number of points in each cell of a grid, and the bin edges of both axes, like `numpy.histogram2d`.
+    """Return a 2-D histogram and the bin edges of both axes, like `numpy.histogram2d`.
 
     Examples
     --------
@@ -263,7 +265,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
 
 
 def _checked_sorter(sorter: Any, n: int) -> Any:
-    """Return `sorter`, or raise NumPy's ValueError unless it consists of `n` indices from 0 to ``n - 1``."""
+    """Return `sorter` as an array, or raise ValueError unless it consists of `n` indices from 0 to ``n - 1``."""
     if np.size(sorter) != n:
         raise ValueError("sorter.size must equal a.size")
     which = sorter if isinstance(sorter, Array) else np.asarray(sorter)

@@ -38,7 +38,7 @@ class HostSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Sort `values` along the axis in blocks on all threads, and write the elements or the indices to `out`."""
+        """Sort `values` in blocks on all threads, and write the elements or the indices to `out`."""
         axis, kind, numbered = self.axis, self.kind, self.numbered
         counted = not numbered and out.dtype.kind in "biu" and out.itemsize == 1 and out.shape[axis] >= COUNTED
         # (equal bytes are indistinguishable, and NumPy's stable sort is a radix sort)
@@ -86,7 +86,7 @@ def host_sort(values: ArrayLike, axis: int, descending: bool) -> Any:
 
 
 def host_argsort(values: Any, axis: int, descending: bool) -> Any:
-    """Return the indices of the elements in ascending or descending order, computed by NumPy's stable argsort."""
+    """Return the indices that sort an array stably, in ascending or descending order."""
     opposite = opposite_of(values) if descending else np.asarray
     if opposite is not None:
         return np.argsort(opposite(values), axis, "stable")

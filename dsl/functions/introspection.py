@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace weft arrays by NumPy stand-ins of the same shape and dtype, which need almost no memory."""
+    """Replace weft arrays by NumPy stand-ins of the same shape and dtype, also in lists and tuples.
+
+    A stand-in needs almost no memory.
+    """
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):
@@ -36,9 +39,9 @@ def stand_in(value: Any) -> Any:
 
 
 def of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a NumPy function that reads only shapes and dtypes, so that it does not evaluate weft arrays.
+    """Wrap a NumPy function that reads only shapes and dtypes.
 
-    The function receives NumPy arrays from `stand_in`.
+    The function receives NumPy arrays from `stand_in`, so the wrapper does not evaluate weft arrays.
     """
 
     @wraps(function)
@@ -50,9 +53,9 @@ def of_stand_ins(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def min_scalar_type(a: ArrayLike, /) -> np.dtype:
-    """Return the smallest dtype that holds a number, or the dtype of an array, like `numpy.min_scalar_type`.
+    """Return the smallest dtype that holds a value, like `numpy.min_scalar_type`.
 
-    A 0-d array is evaluated.
+    For an array with axes, this is the array's dtype. A 0-d array is evaluated.
 
     Examples
     --------
@@ -92,7 +95,9 @@ def _extent(array: Array, address: int) -> np.ndarray:
 
 
 def size(a: ArrayLike, axis: Any = None) -> int:
-    """Return the number of elements of an array, in total or along the given axes, like `numpy.size`.
+    """Return the number of elements of an array, like `numpy.size`.
+
+    If `axis` is given, return the number of elements along these axes only.
 
     Examples
     --------
@@ -143,7 +148,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array with the address range of an evaluated array, to test whether arrays share memory."""
+    """Return a NumPy array with the address range of an evaluated array."""
     values = values_of(array)
     buffer = array._storage.buffer
     return _extent(array, buffer.address) if values is None and buffer is not None else values

@@ -150,7 +150,7 @@ def _check_alike(found: Sequence[Array], axis_number: int) -> None:
 
 
 def as_sequence(arrays: Any) -> Any:
-    """Return `arrays` unchanged, or raise NumPy's TypeError if it is a generator or another non-sequence."""
+    """Return `arrays` unchanged, or raise NumPy's TypeError if it is not a sequence."""
     if not hasattr(arrays, "__getitem__"):
         raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
     return arrays
@@ -296,7 +296,7 @@ def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
-    """Return the view `seen` of `node`, shifted cyclically by `by` elements along an axis, as two joined parts."""
+    """Shift the view `seen` of `node` cyclically by `by` elements along an axis."""
     shape, steps, start_at = seen
     strides = contiguous_strides(shape)
     made = fusion.empty(shape, node.dtype)

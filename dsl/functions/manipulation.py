@@ -286,7 +286,7 @@ def ravel(a: ArrayLike, order: str = "C") -> Array:
 
 
 def flip(m: ArrayLike, axis: ShapeLike | None = None) -> Array:
-    """Return a view with the elements in reverse order along the given axes, by default along all axes.
+    """Return a view with the elements in reverse order along axes, by default all axes.
 
     Examples
     --------

@@ -64,9 +64,9 @@ def nanmean(
 
 
 def _warn_if_few(values: Array, axis: ShapeLike | None, ddof: float, text: str) -> None:
-    """Warn with `text` if at most `ddof` elements are reduced to each result. NaNs count as elements.
+    """Warn with `text` if at most `ddof` elements are reduced to each result.
 
-    Never warn for a 0-d array or an empty result.
+    NaNs count as elements. Never warn for a 0-d array or an empty result.
     """
     if not values.ndim:
         return

@@ -131,7 +131,7 @@ _DESCRIBING = frozenset("iscomplexobj isfortran isrealobj iterable ndim shape si
 
 
 class OwnNames(Mapping[str, Any]):
-    """A mapping from names in a NumPy module to weft's ufuncs, functions and other objects of these names."""
+    """A mapping from names in a NumPy module to weft's objects of these names."""
 
     def __init__(self, module: str, tables: Mapping[str, str], ops: Mapping[str, Any]) -> None:
         self._numpys = module
@@ -323,7 +323,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return a dict from the NumPy functions that weft implements to pairs (`OwnNames` table, name in the table)."""
+    """Return, for each NumPy function that weft implements, the `OwnNames` table and the name in it."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -122,7 +122,9 @@ def pad(array: Any, pad_width: ArrayLike, mode: Any = "constant", **options: Any
 
 @memoized
 def diag(v: ArrayLike, k: int = 0) -> Array:
-    """Return a view of the `k`-th diagonal of a matrix, or a matrix whose `k`-th diagonal is the given vector.
+    """Return a diagonal of a matrix, or a matrix with the given diagonal.
+
+    A diagonal of a matrix is a view. `k` is the diagonal's offset.
 
     Examples
     --------

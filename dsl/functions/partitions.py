@@ -1,4 +1,4 @@
-"""Faster versions of NumPy's median, quantile and percentile functions for long rows in host memory.
+"""Faster versions of NumPy's median, quantile and percentile functions for long rows.
 
 NumPy's `partition` finds one element with vector code. To find several elements, which these functions need, it uses
 scalar code, which takes 5 to 20 times as long. In: one of NumPy's functions. Out: a function that calls it with arrays
@@ -34,7 +34,10 @@ class _Partitioned(np.ndarray):
 
 
 def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
-    """Move the elements with the given ranks to their sorted positions. Smaller elements are moved before them."""
+    """Move the elements with the given ranks to their sorted positions.
+
+    As in `numpy.partition`, smaller elements come before them.
+    """
     if row.itemsize == 1:
         row.sort(kind="stable")  # (there is no vector code for bytes; the stable sort is a radix sort)
         return

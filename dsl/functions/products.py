@@ -44,7 +44,7 @@ def multiply_into(out: np.ndarray, a: np.ndarray, b: np.ndarray) -> None:
 
 
 def multiply(a: Any, b: Any) -> Array | None:
-    """Multiply matrices or vectors in host memory immediately, or return None if the product should be recorded.
+    """Multiply matrices or vectors immediately, or return None if the product should be recorded.
 
     Also return None for unsupported operands, and for a large operand if the dtypes differ. Smaller operands are cast
     to a common dtype. Pending operands are evaluated if the product or all of these operands are small, since more
@@ -87,9 +87,9 @@ def multiply(a: Any, b: Any) -> Array | None:
 
 
 def _in_memory(operands: tuple[Any, ...], few: bool) -> list[np.ndarray] | None:
-    """Return operands as NumPy arrays, after evaluating pending operands if they or the product are small.
+    """Return operands as NumPy arrays, or None if an operand is not in host memory.
 
-    Return None if an operand is still pending or is not in host memory.
+    Pending operands are evaluated if they or the product are small.
     """
     given = [_elements(value) for value in operands]
     pending = [value for value, values in zip(operands, given, strict=True) if values is None]

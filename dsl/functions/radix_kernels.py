@@ -179,9 +179,9 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """Replace each warp's count of this thread's digit by the position of the warp's first element with this digit.
+    """Replace the warps' counts of this thread's digit by positions in the sorted tile.
 
-    Positions are in the sorted tile. `first` is the position for the first warp.
+    A position is that of a warp's first element with this digit. `first` is the position for the first warp.
     """
     position = first
     for k in range(WARPS):
@@ -333,7 +333,7 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish `state` and `count` for this thread's digit, so that the blocks of later tiles can read them.
+    """Publish `state` and `count` for this thread's digit to the blocks of later tiles.
 
     `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (see `make_radix_pass`).
     """
@@ -399,7 +399,10 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions that sort a tile by a digit in shared memory, and write it to global memory."""
+    """Return the device functions `exchange_tile` and `write_tile`.
+
+    They sort a tile by a digit in shared memory, and write the sorted tile to global memory.
+    """
     digit, each = digit_of(order), tuple(range(items))
 
     @device

@@ -33,7 +33,10 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of elements per thread for tiles that fit, with indices, in the shared memory of every GPU."""
+    """Return the number of a tile's elements per thread.
+
+    Tiles of this size fit, with indices, in the shared memory of every GPU.
+    """
     return 8 if order.word.itemsize == 8 else 16
 
 
@@ -173,7 +176,10 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Write the sorted elements of `values`, or their indices, to `out` with NumPy, for interpreted plans."""
+        """Write the sorted elements of `values`, or their indices, to `out` with NumPy.
+
+        Interpreted plans call this method.
+        """
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )

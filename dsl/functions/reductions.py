@@ -132,7 +132,10 @@ def _is_scannable(op: str, kind: np.dtype) -> bool:
 
 
 def _by_numpy(op: str, method: str, values: Any, dtype: Any, out: Output | None, options: dict[str, Any]) -> Any:
-    """Return the result of a method of NumPy's ufunc, or write it to `out`, whose dtype then determines the loop."""
+    """Call a method of NumPy's ufunc, and return the result or write it to `out`.
+
+    The dtype of `out` determines the loop.
+    """
     if dtype is not None:
         options["dtype"] = dtype
     if out is not None:
@@ -161,7 +164,10 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 
 def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr:
-    """Return `node` with `neutral`, by default the op's identity element, where the mask `where` is false."""
+    """Replace the elements of `node` where the mask `where` is false by `neutral`.
+
+    By default, `neutral` is the op's identity element.
+    """
     mask = as_operand(as_mask(where))[0]
     if len(mask.shape) > len(node.shape):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
@@ -245,7 +251,10 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
-    """Return a function like `numpy.sum` that reduces arrays with an op, after applying `prepare` if it is given."""
+    """Return a function like `numpy.sum` that reduces arrays with an op.
+
+    If `prepare` is given, the function applies it to the array first.
+    """
 
     def function(
         a: ArrayLike,
@@ -350,7 +359,7 @@ def _count(values: Array, axis: ShapeLike | None, keepdims: bool, where: ArrayLi
 
 
 def _divisor_dtype(kind: np.dtype) -> np.dtype:
-    """Return the dtype of the number, such as an element count, by which a sum of dtype `kind` is divided.
+    """Return the dtype of the number by which a sum of dtype `kind` is divided.
 
     It is float64 for bools, integers and 16-bit floats, which might not hold the number, and `kind` otherwise.
     """
@@ -375,7 +384,7 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance: the sum of squared deviations from the mean, divided by the element count minus `ddof`.
+    """Return the variance: the sum of squared deviations, divided by the element count minus `ddof`.
 
     Examples
     --------
@@ -508,7 +517,10 @@ argmin = _position("argmin")
 
 
 def make_scan(op: str, name: str, prepare: Any = None) -> Any:
-    """Return a function like `numpy.cumsum` that scans arrays with an op, after applying `prepare` if it is given."""
+    """Return a function like `numpy.cumsum` that scans arrays with an op.
+
+    If `prepare` is given, the function applies it to the array first.
+    """
 
     def function(
         a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None
@@ -565,7 +577,10 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return the weighted mean and the sum of the weights. Raise ZeroDivisionError if a sum of weights is 0."""
+    """Return the weighted mean and the sum of the weights.
+
+    Raises ZeroDivisionError if a sum of weights is 0.
+    """
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

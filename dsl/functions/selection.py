@@ -276,7 +276,10 @@ def isclose(
 
 
 def _report_tolerances(rtol: object, atol: object) -> None:
-    """Warn about tolerances that are not finite, or raise FloatingPointError, as NumPy's setting `invalid` requests."""
+    """Report tolerances that are not finite, as NumPy's error setting `invalid` requests.
+
+    The setting selects a warning, a FloatingPointError, or no report.
+    """
     text, rule = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}", np.geterr()["invalid"]
     if rule == "raise":
         raise FloatingPointError(text)

@@ -102,7 +102,7 @@ class Implementation(NamedTuple):
 
 @cache
 def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> Implementation:
-    """Return the `Implementation` that executes `op` immediately, by `operator` if given, else by NumPy's ufunc."""
+    """Return the `Implementation` that executes `op` immediately."""
     types = 0
     if op.ufunc and op.name != "power":  # (mixed integer and float operands make it an op of floats)
         types = sum(kinds for kind, kinds in _KINDS if uses_numpy(op.name, (kind,) * op.arity)) | _computed_in_floats(
@@ -117,7 +117,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
 
 
 def _computed_in_floats(op: OpDef) -> int:
-    """Return a bit mask of integer dtypes of at least 16 bits for which NumPy computes an op after a cast to floats."""
+    """Return a bit mask of the integer dtypes, except of 8 bits, that NumPy casts to floats for an op."""
     found = ""
     for code in "hHiIlLqQ":  # (8-bit integers become half precision floats, for most ops)
         with suppress(TypeError):
@@ -201,7 +201,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
 
 
 def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int) -> bool:
-    """Return whether NumPy should compute an op on more than `limit` elements, because nothing fuses with the op."""
+    """Return whether NumPy should compute an op on more than `limit` elements."""
     own = default_device() if type(value) is np.ndarray else value.device
     if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
         return False
@@ -241,7 +241,7 @@ def _by_loops(op: OpDef, given: list[Any], device: Device) -> Any:
 
 @lru_cache(maxsize=1024)
 def _find_loop(name: str, kinds: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
-    """Return the compiled or NumPy function of an op and the cast for each operand, or None for unsupported types."""
+    """Return the function of an op and the cast for each operand, or None for unsupported types."""
     op = find_op(name)
     try:
         loop, dtype = resolve_dtypes(op, kinds)
@@ -270,7 +270,7 @@ _WEAK = frozenset({bool, int, float, complex})
 
 
 def call_counter(module: str, enough: int) -> Callable[[], None]:
-    """Return a function that counts its calls. After `enough` calls, `module.replacement` may install native code."""
+    """Return a function that counts its calls, and may install native code after `enough` calls."""
     calls = count(1)
 
     def note_call() -> None:
@@ -361,7 +361,10 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result to weft arrays. Views of operands become views of the operands' storages."""
+    """Convert a NumPy function's result to weft arrays.
+
+    Views of operands become views of the operands' storages.
+    """
     found = []
     for value in operands:
         for each in value if isinstance(value, (list, tuple)) else (value,):
@@ -423,7 +426,10 @@ def to_host_if_small(value: Any, found: list[tuple[np.ndarray, Array]], left: in
 
 
 def stack_small(values: Any) -> Array | None:
-    """Stack arrays with NumPy. Return None unless all are small and in host memory, and one is a weft array."""
+    """Stack small arrays with NumPy, or return None if this is not possible.
+
+    All arrays must be in host memory, and one must be a weft array.
+    """
     found: list[tuple[np.ndarray, Array]] = []
     if any(type(each) is not np.ndarray and (type(each) is not Array or values_of(each) is None) for each in values):
         return None
@@ -442,7 +448,7 @@ def _is_common(dtype: Any) -> bool:
 
 
 def call_small(function: Callable[..., Any], arguments: Any, options: dict[str, Any], name: str = "") -> Any:
-    """Call a NumPy function on small arguments (for some functions, also on larger ones), or return `MISSED`."""
+    """Call a NumPy function on small arguments, or return `MISSED`."""
     if name in _BY_BLAS and len(arguments) == 2 and not options and (product := multiply(*arguments)) is not None:
         note_call()
         return product

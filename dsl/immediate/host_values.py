@@ -76,10 +76,10 @@ _NUMBERS: dict[str, Any] = {
 
 
 def read_number(scalar: Any) -> Any:
-    """Evaluate a scalar on the CPU, and return its value as a NumPy scalar, or None for unsupported scalars.
+    """Evaluate a scalar on the CPU and return its value, or return None for an unsupported scalar.
 
-    The dtype must be bool, int32, int64, float32 or float64, and the scalar must have a storage and not be a view. This
-    function takes less time than creating a NumPy view of the memory.
+    The value is a NumPy scalar. The dtype must be bool, int32, int64, float32 or float64, and the scalar must have a
+    storage and not be a view. This function takes less time than creating a NumPy view of the memory.
     """
     if scalar._device is not None or scalar._view is not None:
         return None
@@ -106,9 +106,9 @@ def overlaps(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
 
 
 def view_of(values: np.ndarray, storage: Storage) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return the shape, strides and offset, in elements, of the part of a storage that the NumPy view `values` covers.
+    """Return a NumPy view's shape, strides and offset in a storage, or None for the whole storage.
 
-    Return None if the view is the whole storage.
+    Strides and offset are in elements.
     """
     width, base = values.itemsize, values.base
     offset = (address_of(values) - address_of(base)) // width if type(base) is np.ndarray else 0

@@ -1,4 +1,4 @@
-"""Immediate execution (tier 0) of writes, and of reads with an index array or a mask, by NumPy in host memory.
+"""Immediate execution (tier 0) of writes, and of reads with index arrays or masks.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.

@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return the action of native code for medium-sized arrays, if no other operation would fuse with the function."""
+    """Return the action of native code for an operand above the usual size limit."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:
@@ -128,7 +128,10 @@ _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
 def builtin_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of native code that replaces a Python function. The signature is in the first line."""
+    """Return the docstring of native code that replaces a Python function.
+
+    The first line is the function's signature.
+    """
     name = getattr(function, "__name__", "method")
     return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
 

@@ -49,7 +49,10 @@ class ObjectText:
         return value
 
     def _set_none(self, thing: str, *names: str) -> None:
-        """Emit code that sets attributes of a new object to None. (Reads of unset attributes call `__getattr__`.)"""
+        """Emit code that sets attributes of a new object to None.
+
+        Reads of unset attributes would call `__getattr__`.
+        """
         for name in names:
             self._set(thing, name, self._increment_reference(self._known["None"]))
 
@@ -102,7 +105,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or of a type in `table`."""
+        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or has a type in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")

@@ -61,7 +61,10 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """The action of native code for an operand above the usual size limit, if no operation would fuse with the function."""
+    """The action of native code for an operand above the usual size limit.
+
+    The action is taken if no operation would fuse with the function.
+    """
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array

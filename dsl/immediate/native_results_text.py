@@ -18,9 +18,10 @@ class ResultText(IndexText):
     _result: str  # address of a stack slot
 
     def _return_result(self, result: str) -> None:
-        """Emit code that returns a result: a NumPy array for some callers (see `_branch_on_caller`), else a weft array.
+        """Emit code that returns a result as a weft array or, to some callers, as a NumPy array.
 
-        The code wraps a new array in C or Fortran order. For all other arrays, the code calls Python's `from_numpy_result`.
+        `_branch_on_caller` determines the callers. The code wraps a new array in C or Fortran order. For all other
+        arrays, the code calls Python's `from_numpy_result`.
         """
         t, known = self._t, self._known
         t.enter_if(f"icmp eq ptr {self._word(result, BASE)}, null", "owner", "unusual")

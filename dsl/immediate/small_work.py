@@ -188,9 +188,10 @@ def _padded_size(arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the product of the lengths of all subscripts: the number of products that `numpy.einsum` adds by default.
+    """Return the number of products that `numpy.einsum` adds by default.
 
-    Return infinity for subscripts with an ellipsis, and for arguments other than subscripts and arrays.
+    This is the product of the lengths of all subscripts. The result is infinity for subscripts with an ellipsis, and
+    for arguments other than subscripts and arrays.
     """
     if not arguments or type(arguments[0]) is not str or not {type(each) for each in arguments[1:]} <= _ARRAYS:
         return inf
@@ -354,7 +355,7 @@ _INPUTS = {
 
 
 def most_inputs(name: str) -> int:
-    """Return the number of positional arguments of a function before `out`, or 64 if it takes no `out` by position."""
+    """Return the number of positional arguments before `out`, or 64 if `out` is not positional."""
     return _INPUTS.get(name, 64)
 
 
@@ -377,7 +378,10 @@ def immediate_bytes(name: str) -> int:
 
 
 def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
-    """Return whether an array is cast to a dtype immediately. The limit is on bytes, not on elements."""
+    """Return whether an array is cast to a dtype immediately.
+
+    The limit is on bytes, not on elements.
+    """
     width = min(8, max(2, values.itemsize, kind.itemsize))
     if not values.shape or not values.size:
         return False
@@ -406,7 +410,7 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has the form ``f(array)``, ``f(array, integer)`` or ``f(array, axis=integer)``."""
+    """Return whether a call has one argument, an optional integer, and an optional ``axis=integer``."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
@@ -418,7 +422,10 @@ def are_joined(sizes: list[int], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
+    """Return whether two shapes broadcast to at most `limit` elements.
+
+    The shapes are not checked for compatibility.
+    """
     if one == other or not other:  # (most calls)
         return prod(one) <= limit
     size = 1
@@ -458,7 +465,10 @@ def is_large(arguments: Any) -> bool:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host. Return None if NumPy may not give the same result as a kernel."""
+    """Reduce all elements of an array on the host.
+
+    Return None if NumPy may not give the same result as a kernel.
+    """
     kind = values.dtype
     if name in ("all", "any", "max", "min"):
         values = _without_repeats(values)
@@ -488,7 +498,7 @@ def reduce_whole(name: str, values: np.ndarray) -> Any:
 
 
 def _without_repeats(values: np.ndarray) -> np.ndarray:
-    """Return the view of `values` in which axes along which elements are repeated by broadcasting have length 1."""
+    """Return a view of `values` in which each axis with a stride of 0 has length 1."""
     if 0 not in values.strides:
         return values
     return values[tuple([slice(None) if step else slice(1) for step in values.strides])]

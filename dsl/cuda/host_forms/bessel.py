@@ -251,7 +251,10 @@ def _first_term(n: int, x: float) -> Any:
 
 
 def _recurrence(n: int, x: float, first: float, second: float) -> Any:
-    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1. Overflow gives infinity."""
+    """Compute the Bessel function of order n by upward recurrence from orders 0 and 1.
+
+    The recurrence ends at an overflow.
+    """
     before, now = first, second
     k = np.int32(1)
     while k < n and np.isfinite(now):

@@ -17,10 +17,10 @@ HUGE, TINY_SAFE = 2.0**1023, 2.0**-969
 
 
 def to_integer(rounding: Callable[..., Any], kind: Any, nan_is_zero: bool = False) -> Callable[..., Any]:
-    """Return a function that rounds a float and converts the result to the integer dtype `kind`, with saturation.
+    """Return a function that converts a float to the integer dtype `kind`, with saturation.
 
-    `rounding` is the function that rounds. NaN becomes 0 if `nan_is_zero`, otherwise the integer with only the top bit
-    set.
+    The function `rounding` rounds the float. NaN becomes 0 if `nan_is_zero`, otherwise the integer with only the top
+    bit set.
     """
     limits = np.iinfo(kind)
     least, greatest = kind(limits.min), kind(limits.max)

@@ -26,21 +26,30 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
+    """Round a result down.
+
+    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
+    """
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
+    """Round a result up.
+
+    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
+    """
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero, given the nearest float `r`; `e` has the sign of the exact value minus `r`."""
+    """Round a result towards zero.
+
+    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
+    """
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -179,7 +188,7 @@ def multiply_error_single(x: float, y: float) -> tuple[np.float32, float]:
 
 
 def fma_error_single(x: float, y: float, z: float) -> tuple[np.float32, float]:
-    """Compute x * y + z, round it to float64 and then to float32, and return the result and the total error.
+    """Return x * y + z, rounded to float64 and then to float32, and the total error.
 
     Two roundings may not give the nearest float32.
     """
@@ -212,12 +221,12 @@ def sqrt_error_single(x: float) -> tuple[float, float]:
 
 
 def wide_integer(x: int) -> tuple[float, float]:
-    """Convert a 64-bit integer to float64, and return the nearest float64 and the rounding error."""
+    """Return the float64 that is nearest to a 64-bit integer, and the rounding error."""
     return two_sum(np.float64(x >> 32) * 4294967296.0, np.float64(x & 0xFFFFFFFF))
 
 
 def wide_integer_single(x: int) -> tuple[np.float32, float]:
-    """Convert a 64-bit integer to float64 and then to float32, and return the result and the total error."""
+    """Return a 64-bit integer, rounded to float64 and then to float32, and the total error."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 

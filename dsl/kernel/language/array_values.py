@@ -101,7 +101,7 @@ def known_shape(value: object) -> tuple[int, ...] | None:
 def position(
     c: Compiler, index: Any, extent: Extent, what: str, array: ArrayValue | None = None, axis: int = 0
 ) -> Extent:
-    """Convert an index along an axis of length `extent` to a position, counting negative indices from the end.
+    """Convert an index, which may be negative, to a position along an axis of length `extent`.
 
     In kernels with `debug` or the `checked` setting, the position is checked against the bounds of the axis.
     """
@@ -234,7 +234,10 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, length and compile-time step of a slice along an axis. The axis has the length `extent`."""
+    """Return the start, length and step of a slice of an axis of length `extent`.
+
+    The step is a Python int.
+    """
     step = 1
     if part.step is not None:
         known = known_shape(part.step)
@@ -458,7 +461,7 @@ def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
 
 
 def get_field(c: Compiler, record: RecordValue, name: str) -> Any:
-    """Return a field of a record. A field with axes is returned as a view, and any other field is loaded."""
+    """Return a field of a record: a view if the field has axes, otherwise its only element."""
     view = _record_field(c, record, name)
     return view if view.ndim else element(c, view, **_alignment(record.dtype, name, view.dtype))
 

@@ -177,7 +177,7 @@ def _fits(c: Compiler, value: object, wanted: Type, rule: Callable[[np.dtype, np
 
 
 def _elementwise_into(call: Invocation, name: str, operands: list[Any], out: Any) -> Any:
-    """Compile an elementwise op on arrays and scalars, whose results are written to the array `out`."""
+    """Compile an elementwise op that writes its results to the array `out`."""
     c = call.c
     if not isinstance(out, ArrayValue):
         c.fail(f"{name}() writes to an array, not to {describe(out)}")

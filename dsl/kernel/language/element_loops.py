@@ -55,10 +55,11 @@ def aligned(
 
 @dataclass
 class Order:
-    """An order of iteration over the axes of an array, in nested loops. The loop over the last axis is the innermost.
+    """An order of iteration over the axes of an array, in nested loops.
 
-    `backward` contains, for some axes, a run-time bool that tells whether the loop starts with the last index. `first`
-    contains, for some axes, the index with which the loop starts. It ends with the index before this one.
+    The loop over the last axis is the innermost. `backward` contains, for some axes, a run-time bool that tells whether
+    the loop starts with the last index. `first` contains, for some axes, the index with which the loop starts. It ends
+    with the index before this one.
     """
 
     backward: dict[int, Value] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class _Overlap:
 
 
 def safe_order(c: Compiler, view: ArrayValue, values: list[ArrayValue], single: bool) -> Order | None:
-    """Return an order in which ``view[...] = f(*values)`` reads each element before it is overwritten, as in NumPy.
+    """Return an order in which ``view[...] = f(*values)`` reads each element before overwriting it.
 
     The result is None if any order works. Otherwise, parts of one array are assigned to each other, and may overlap.
     If elements move along an axis, the loop over this axis starts at the end to which they move. If a part is broadcast

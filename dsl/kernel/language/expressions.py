@@ -224,7 +224,7 @@ def _field_name(c: Compiler, record: RecordValue, index: Any) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Convert an index, which counts from the end if it is negative, to a position in the range `owner`."""
+    """Convert an index, which may be negative, to a position in the range `owner`."""
     length = length_of(c, owner)
     if isinstance(index, Constant):
         known = arrays.known_shape(index)
@@ -293,7 +293,10 @@ def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
 
 
 def unpack(frame: FunctionFrame, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return the items of a value. If their number is unknown at compile time, `expected` items are returned."""
+    """Return the items of a value.
+
+    If their number is unknown at compile time, `expected` items are returned.
+    """
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items

@@ -83,7 +83,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
-    """Compile an op on scalars, on components of vectors such as float4, or on a duration (`signed_duration`)."""
+    """Compile an op on scalars, on the components of vectors, or on a duration."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if len(operands) == 1 and (duration := signed_duration(c, op, operands[0])) is not None:
@@ -128,7 +128,10 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
 
 
 def _check_size(c: Compiler, space: str, size: int) -> None:
-    """Raise LaunchError if the local arrays of a thread, or the shared arrays of a block, are too large for a GPU."""
+    """Count `size` more bytes of arrays, and raise LaunchError if a GPU has less memory for them.
+
+    Local arrays are counted per thread, and shared arrays per block.
+    """
     total = c.reserved[space] = c.reserved[space] + size
     if space == "shared" and total > MAX_STATIC_SHARED:
         raise LaunchError(

@@ -29,7 +29,10 @@ from weft.runtime import counted
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)`` with integer arguments or, with Numba's types, floats, whose fractions are ignored."""
+    """Compile ``range(...)``.
+
+    The arguments are integers or, with Numba's types, floats whose fractions are ignored.
+    """
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for k, argument in enumerate(arguments):
@@ -88,7 +91,7 @@ def length_of(c: Compiler, value: object) -> Constant | ScalarValue:
 
 
 def longest(c: Compiler, value: object) -> int | None:
-    """Return the largest length that an iterable may have, or None if no limit is known at compile time."""
+    """Return an upper bound on the length of an iterable, or None if none is known at compile time."""
     if isinstance(value, Zipped):
         limits = [longest(c, part) for part in value.parts if part is not None]
         return min((limit for limit in limits if limit is not None), default=None)
@@ -154,7 +157,10 @@ def _index_at(c: Compiler, shape: tuple[Any, ...], k: Any) -> TupleValue:
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether loops over an iterable must be unrolled, because it is or contains a tuple or a Python object."""
+    """Return whether loops over an iterable must be unrolled.
+
+    This is so for a tuple, for a Python object, and for a `zip` or `reversed` of these.
+    """
     match value:
         case Zipped(parts=parts):
             return any(map(has_tuple, parts))
@@ -164,9 +170,10 @@ def has_tuple(value: object) -> bool:
 
 
 def items_of(c: Compiler, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return all items of an iterable, assuming `expected` items if the length is not known at compile time.
+    """Return all items of an iterable.
 
-    In kernels with `debug` or the `checked` setting, the length is compared with `expected` at run time.
+    If the length is not known at compile time, it must be `expected`. In kernels with `debug` or the `checked` setting,
+    the length is compared with `expected` at run time.
     """
     if isinstance(value, TupleValue):
         return value.items

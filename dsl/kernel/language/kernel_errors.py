@@ -160,7 +160,7 @@ class LaunchError(KernelError, ValueError):
 
 @public_error
 class DivergenceError(KernelError, RuntimeError):
-    """Raised in Python mode if threads wait for each other at different source locations, so that none can continue.
+    """Raised in Python mode if threads wait for each other at different source locations.
 
     A compiled kernel on the CPU raises `KernelFault` instead.
 

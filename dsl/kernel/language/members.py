@@ -1,4 +1,4 @@
-"""Compilation of attribute accesses, and the Python classes of kernel values for `isinstance` and `getattr`.
+"""Compilation of attribute accesses, and the Python classes of kernel values.
 
 In: arrays, scalars, records, named tuples and Python objects. Out: values of their attributes.
 """
@@ -75,7 +75,10 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """Return a component of a built-in variable such as threadIdx. The component is promoted like a Python int."""
+    """Return a component of a built-in variable such as threadIdx.
+
+    The component is promoted like a Python int.
+    """
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)

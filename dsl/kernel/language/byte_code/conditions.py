@@ -61,7 +61,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b`` and return True, or return False for another form."""
+        """Merge the blocks of ``if a and b`` or ``if a or b``, and return whether they have this form."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -91,7 +91,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b`` and return True, or return False for another form.
+        """Merge the blocks of the value ``a and b`` or ``a or b``, and return whether they have this form.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -108,7 +108,7 @@ class Conditions:
         return False
 
     def _choice(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a if c else b`` and return True, or return False if they have another form.
+        """Merge the blocks of ``a if c else b``, and return whether they have this form.
 
         The expression is a value, or the test of a branch. In the latter case, the block of `a` and the block of `b`
         branch to the same two blocks.
@@ -131,7 +131,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c`` and return True, or return False if they have another form.
+        """Merge the blocks of ``a < b < c``, and return whether they have this form.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """

@@ -24,7 +24,10 @@ _UNARY: dict[str, type[ast.unaryop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, such as an iterator. Complete syntax trees contain no such entry."""
+    """A stack entry that is not an expression, such as an iterator.
+
+    Complete syntax trees contain no such entry.
+    """
 
 
 class Null(Mark):
@@ -88,9 +91,10 @@ def _slice(parts: Iterable[ast.expr]) -> ast.Slice:
 
 
 def _slice_part(part: ast.expr) -> ast.expr | None:
-    """Return the syntax tree of a slice bound, with a unary minus for a negative number, or None for an omitted bound.
+    """Return the syntax tree of a slice bound, or None for an omitted bound.
 
-    Python 3.14 uses different instructions for a slice of three constants and for a slice that contains a minus.
+    A negative number becomes a positive number with a unary minus. Python 3.14 uses different instructions for a slice
+    of three constants and for a slice that contains a minus.
     """
     match part:
         case ast.Constant(value=None):
@@ -337,7 +341,7 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any, value: Any) -> None:
-        """Decompile a store of `value`, which was popped from the stack. The syntax tree `target` is the destination.
+        """Decompile a store of `value` to the destination `target`, a syntax tree.
 
         The assignment becomes a statement, a `NamedExpr`, or the target of a loop or of an unpacking.
         """

@@ -205,7 +205,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the two copies of a `while` loop's test: the one before the loop, and the one at the end of the loop."""
+    """Merge the two copies of each `while` loop's test, one before the loop and one at its end."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into = predecessors(code, reachable(code, entry_of(code)))
