@@ -578,7 +578,7 @@ def layout(array: Array) -> View:
 
 
 def start() -> Location:
-    """Return the user's call site of a new operation, after ending the current recording if it is long."""
+    """End the current recording if it is long, and return the user's call site."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

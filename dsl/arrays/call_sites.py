@@ -195,7 +195,7 @@ _ARRAYS_AND_SEQUENCES = {Array, Part, ReadOnly, ReadOnlyPart, Scalar, list, tupl
 
 
 def device_of(operands: Iterable[Any], op: str = "") -> Device | None:
-    """Return the device of the first weft array among the operands, or None if there is no array.
+    """Return the device of the first weft array among the operands, or None if there is none.
 
     Lists and tuples are searched, too. A `Scalar` counts as a number: the device of a `Scalar` is returned only if
     there are no other arrays. Raises DeviceMismatchError for arrays on different devices if `op`, the name of an
@@ -258,7 +258,7 @@ def record_and_memoize(op: str, operands: tuple[Any, ...], where: Location, key:
 
 
 def transposed(value: object, order: Order) -> Any:
-    """Return an operand with its axes permuted by `order`. Numbers and 0-d arrays are not permuted."""
+    """Return an operand with its axes permuted by `order`, or unchanged if it has no axes."""
     if isinstance(value, (list, tuple, np.ndarray)):
         value = convert(value)
     return permuted(value, order) if isinstance(value, Array) and value.shape else value

@@ -343,9 +343,9 @@ def setfield(self: Array, value: object, dtype: Any, offset: int = 0) -> None:
 
 
 def byteswap(self: Array, inplace: bool = False) -> Array:
-    """Reverse the bytes of each element, or of each part of complex elements, in a copy or in place."""
+    """Reverse the bytes of each element, in a copy or in place."""
     if _is_on_gpu(self, self.dtype):
-        parts = 2 if self.dtype.kind == "c" else 1
+        parts = 2 if self.dtype.kind == "c" else 1  # (the two parts of a complex element are reversed separately)
         rows = manipulation.reshape(_bytes(self), (self.size * parts, -1))
         swapped = expr_of(_elements(rows[:, ::-1], self.dtype, self.shape))
     else:
@@ -424,7 +424,7 @@ def _on_host(name: str, summary: str) -> Any:
 
 
 def _size_of(self: Array) -> int:
-    """Implement `sys.getsizeof`. The size includes the elements, unless the array is a view or is in GPU memory."""
+    """Implement `sys.getsizeof`, with the elements if the array owns them in host memory."""
     own = self.base is None and self.device.memory_on_host
     return object.__sizeof__(self) + (self.nbytes if own else 0)
 

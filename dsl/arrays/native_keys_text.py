@@ -261,7 +261,7 @@ class KeyText(ObjectText):
         return pending
 
     def _operand(self, name: str, thing: str) -> str:
-        """Emit code that loads an operand's expression in the current recording. Return the expression's LLVM name."""
+        """Emit code that loads an operand's expression, and return the expression's LLVM name."""
         t, known = self._t, self._known
         epoch = t.load(self._held["epoch"], 0, "ptr")
         storage = self._check(self._field(thing, "Array._storage"), f"{name}.kept", "slow")

@@ -399,7 +399,7 @@ class WrappedObject:
 
 
 class WrappedType(Wrapper):
-    """A NumPy class, such as `poly1d` or `Generator`, whose objects have methods that return weft arrays."""
+    """A NumPy class, such as `Generator`, whose objects' methods return weft arrays."""
 
     def __init__(self, wrapped: type) -> None:
         self.wrapped = wrapped

@@ -143,7 +143,7 @@ def _record_operation(op: str, way: int, first: Array, second: Any, where: Locat
 
 
 def compute_by_numpy(op: str, way: int, first: Array, second: Any) -> Any:
-    """Compute a binary operation with NumPy, for a second operand that weft does not support, such as a date.
+    """Compute a binary operation with NumPy if weft does not support the second operand.
 
     Return NotImplemented if only the second operand's type can implement the operation.
     """

@@ -49,7 +49,7 @@ class _Latest:
 
 
 def select_later(array: Array, mask: Array) -> Array | None:
-    """Return ``array[mask]`` as a pending selection, or None if the selection should be computed immediately.
+    """Return ``array[mask]`` as a pending selection, or None if it should be computed immediately.
 
     A selection stays pending if an earlier selection at its source line was followed by an assignment with the same
     mask, if no pending selection of this line had to be computed, and if the mask has the array's shape and selects

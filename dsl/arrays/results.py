@@ -29,7 +29,7 @@ def as_array(value: object) -> Array:
 
 
 def as_mask(where: Any) -> Any:
-    """Return the `where` argument of a call, or raise NumPy's TypeError if it is an array that is not boolean.
+    """Return the mask `where` of a call, or raise NumPy's TypeError if it is an array that is not boolean.
 
     Lists and tuples are converted to an array of bools.
     """

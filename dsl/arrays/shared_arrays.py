@@ -76,7 +76,10 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage whose memory an array shares. For a `Part`, this is the storage of the complex array."""
+    """Return the storage whose memory an array shares.
+
+    For a `Part`, this is the storage of the complex array.
+    """
     return (array._owner if isinstance(array, Part) else array)._storage
 
 
@@ -258,7 +261,10 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a ``Py_buffer`` structure for a buffer request in Python 3.11. Return 0, or -1 on failure."""
+    """Fill a ``Py_buffer`` structure for a buffer request in Python 3.11.
+
+    Return 0, or -1 on failure.
+    """
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)

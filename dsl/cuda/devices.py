@@ -218,7 +218,7 @@ class Context:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager that does nothing, for compatibility with Numba's `cuda.defer_cleanup`."""
+        """Return a context manager that does nothing, like `cuda.defer_cleanup`."""
         return defer_cleanup()
 
 
@@ -497,7 +497,9 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Return a context manager that has no effect, because weft always keeps freed memory for reuse.
+    """Return a context manager that has no effect.
+
+    Weft always keeps freed memory for reuse.
 
     Examples
     --------

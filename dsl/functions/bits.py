@@ -46,7 +46,7 @@ def packbits(a: ArrayLike, /, axis: int | None = None, bitorder: str = "big") ->
 
 
 def unpackbits(a: ArrayLike, /, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
-    """Unpack bytes into arrays of 0 and 1 along an axis, one element per bit, like `numpy.unpackbits`.
+    """Unpack the bits of bytes into elements 0 and 1, like `numpy.unpackbits`.
 
     Examples
     --------

@@ -76,7 +76,9 @@ def _slope(values: Array, axis: int, h: Any, edge_order: int) -> Any:
 
 
 def ediff1d(ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None) -> Any:
-    """Compute the differences between consecutive elements of the flattened array, like `numpy.ediff1d`.
+    """Return the differences between consecutive elements, like `numpy.ediff1d`.
+
+    The array is flattened.
 
     Examples
     --------

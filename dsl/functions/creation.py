@@ -405,7 +405,7 @@ def arange(
 
 
 def _frequencies(name: str) -> Callable[..., Array]:
-    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's options `dtype` and `device`."""
+    """Return a version of `numpy.fft.fftfreq` or `rfftfreq` with the array API's options."""
 
     def frequencies(n: int, d: float = 1.0, dtype: DTypeLike | None = None, device: Any = None) -> Array:
         found = getattr(np.fft, name)(n, d)

@@ -207,7 +207,9 @@ def det(a: Any) -> Any:
 
 @_by_solver(square=True)
 def slogdet(a: Any) -> Any:
-    """Return the sign and the logarithm of the absolute value of the determinant, like `numpy.linalg.slogdet`.
+    """Return the sign and the logarithm of a determinant, like `numpy.linalg.slogdet`.
+
+    The logarithm is that of the absolute value.
 
     Examples
     --------
@@ -376,7 +378,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 @_by_solver()
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
-    """Return the least-squares solution of a system of linear equations, like `numpy.linalg.lstsq`.
+    """Return the least-squares solution of linear equations, like `numpy.linalg.lstsq`.
 
     Examples
     --------

@@ -1,4 +1,6 @@
-"""NumPy's one-dimensional Fourier transforms, which the transforms over several axes call.
+"""NumPy's one-dimensional Fourier transforms.
+
+The transforms over several axes call these functions.
 
 In: arrays. Out: recorded calls to a library: NumPy on all threads of the CPU or, for arrays on a GPU, cuFFT if it is
 installed. Invariant: on the CPU, results are bit-identical to those of NumPy's functions.

@@ -160,7 +160,7 @@ class _BroadcastMeta(type):
 
 
 class broadcast(metaclass=_BroadcastMeta):
-    """An object that represents the broadcast of arrays against each other, like `numpy.broadcast`.
+    """An object that represents the broadcast of arrays, like `numpy.broadcast`.
 
     Only iteration, `iters` and `reset` evaluate the arrays.
 

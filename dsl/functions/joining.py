@@ -1,4 +1,4 @@
-"""NumPy's functions that join, split and roll arrays, usually without evaluating the arrays.
+"""NumPy's functions that join, split and roll arrays.
 
 Each input is written to a rectangular region of a new array. The new array gets no memory if only computations read it.
 """

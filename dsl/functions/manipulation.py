@@ -1,4 +1,7 @@
-"""NumPy's functions that change an array's shape, with views where NumPy returns views."""
+"""NumPy's functions that reshape arrays, and rearrange or repeat their elements.
+
+They return views where NumPy does.
+"""
 
 from __future__ import annotations
 
@@ -428,7 +431,10 @@ def sliding_window_view(
 
 
 def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Return the sum of a diagonal of each matrix in the last two axes, like `numpy.linalg.trace`."""
+    """Return the sum of a diagonal of each matrix, like `numpy.linalg.trace`.
+
+    The matrices are in the last two axes.
+    """
     return trace(x, offset, -2, -1, dtype)
 
 

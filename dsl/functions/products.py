@@ -1,4 +1,4 @@
-"""Matrix products that BLAS computes immediately, and the choice between BLAS and a fused kernel.
+"""Matrix products that BLAS computes immediately.
 
 In: matrices and vectors. Out: their product, or None if it should be recorded. If both operands are in host memory,
 BLAS computes even large products immediately, since no other operation would fuse with them.

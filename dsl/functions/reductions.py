@@ -127,7 +127,7 @@ def reduce(
 
 
 def _is_scannable(op: str, kind: np.dtype) -> bool:
-    """Return whether an op can combine elements of a dtype to elements of the same dtype, in any grouping."""
+    """Return whether an op has an identity element, and maps elements of a dtype to this dtype."""
     return find_op(op).identity is not None and (op[:7] != "logical" or kind.kind == "b")
 
 

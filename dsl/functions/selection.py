@@ -331,7 +331,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return a copy of an array without the slices at the given indices along an axis, like `numpy.delete`.
+    """Return a copy of an array without the slices at given indices, like `numpy.delete`.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def choose(a: ArrayLike, choices: Any, out: Output | None = None, mode: str = "raise") -> Any:
-    """Select each element from the array in `choices` that an index array specifies, like `numpy.choose`.
+    """Select elements from the arrays in `choices` by index, like `numpy.choose`.
 
     Examples
     --------

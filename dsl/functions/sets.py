@@ -173,9 +173,9 @@ def isin(
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the sorted unique values of one array that are not in another array, like `numpy.setdiff1d`.
+    """Return the unique values of one array that are not in another, like `numpy.setdiff1d`.
 
-    If `assume_unique` is true, the values keep the order of the first array.
+    The values are sorted. If `assume_unique` is true, they keep the order of the first array.
 
     Examples
     --------

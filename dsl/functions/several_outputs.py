@@ -187,7 +187,9 @@ def spacing(x: Any) -> Any:
 
 @ComposedUfunc
 def vecdot(x1: Any, x2: Any) -> Any:
-    """Return the dot products of pairs of vectors, conjugating the first of each, like `numpy.vecdot`.
+    """Return the dot products of pairs of vectors, like `numpy.vecdot`.
+
+    The first vector of each pair is conjugated.
 
     Examples
     --------

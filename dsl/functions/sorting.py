@@ -193,9 +193,9 @@ def _partition(numbered: bool, a: Any, kth: Any, axis: Any, kind: str, order: st
 
 
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: str | None = None) -> Any:
-    """Return a copy in which the elements at the indices `kth` are in their sorted positions, like `numpy.partition`.
+    """Return a copy of an array, partitioned at the indices `kth`, like `numpy.partition`.
 
-    On a GPU, the whole copy is sorted.
+    The elements at these indices are in their sorted positions. On a GPU, the whole copy is sorted.
 
     Examples
     --------

@@ -100,7 +100,7 @@ def in_program(depth: int = 1) -> bool:
 
 
 def _imports_weft(names: dict[str, Any]) -> bool:
-    """Return whether a module has imported weft, given the module's global names."""
+    """Return whether one of a module's global values is a module of weft."""
     values = tuple(names.values())
     # (generated functions may have a namespace of a thousand names each)
     modules = {kind for kind in set(map(type, values)) if issubclass(kind, ModuleType)}

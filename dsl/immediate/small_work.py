@@ -1,4 +1,4 @@
-"""Size limits of immediate execution, below which NumPy is about as fast as recording.
+"""Size limits of immediate execution.
 
 In: a function's name, its arguments and their shapes. Out: the maximum number of elements, whether a call is within the
 limit, and the results of medium-sized reductions that NumPy also computes immediately. A medium-sized array exceeds the

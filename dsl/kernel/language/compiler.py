@@ -456,7 +456,10 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden parameter for `what`, of the index dtype, adding it to the kernel on the first call."""
+        """Return the hidden scalar parameter for `what`, which has the index dtype.
+
+        The first call adds the parameter to the kernel.
+        """
         if self.callee is not None:
             return self.visible(what, lambda: self.hide_scalar(what))
         found = self.hidden_scalars.get(what)

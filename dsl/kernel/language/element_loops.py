@@ -169,7 +169,7 @@ def _all_of(c: Compiler, truths: list[Value]) -> Value:
 
 
 def _overlap(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> _Overlap | None:
-    """Return the elements of `view` that `value` reads, or None if it reads none.
+    """Return the overlap of `value` with the output `view`, or None if no order is needed.
 
     Raises KernelTypeError if both are parts of one array, but have different steps or different axes.
     """

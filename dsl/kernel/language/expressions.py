@@ -372,7 +372,7 @@ def _walrus(frame: FunctionFrame, node: ast.NamedExpr) -> Any:
 
 
 def closure(frame: FunctionFrame, node: ast.FunctionDef | ast.Lambda) -> Closure:
-    """Return a `Closure` for a function or lambda that is defined inside a kernel, with its default values."""
+    """Return a `Closure`, with default values, for a function or lambda inside a kernel."""
     arguments = node.args
     positional = (*arguments.posonlyargs, *arguments.args)
     defaults: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Errors of the kernel language, which show the user's source line and suggest a correction."""
+"""Errors of the kernel language."""
 
 from __future__ import annotations
 
