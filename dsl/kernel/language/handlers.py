@@ -128,9 +128,9 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
 
 
 def _check_size(c: Compiler, space: str, size: int) -> None:
-    """Count `size` more bytes of arrays, and raise LaunchError if a GPU has less memory for them.
+    """Count `size` more bytes of arrays, and raise LaunchError if they exceed the limit.
 
-    Local arrays are counted per thread, and shared arrays per block.
+    The limit for local arrays is per thread, and that for shared arrays per block.
     """
     total = c.reserved[space] = c.reserved[space] + size
     if space == "shared" and total > MAX_STATIC_SHARED:
