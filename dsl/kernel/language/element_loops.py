@@ -169,7 +169,7 @@ def _all_of(c: Compiler, truths: list[Value]) -> Value:
 
 
 def _overlap(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> _Overlap | None:
-    """Return the overlap of `value` with the output `view`, or None if no order is needed.
+    """Return the overlap of `value` with the output `view`, or None if any order of iteration works.
 
     Raises KernelTypeError if both are parts of one array, but have different steps or different axes.
     """
