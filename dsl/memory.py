@@ -88,13 +88,13 @@ def info(device: Any = None) -> MemoryInfo:
 
 
 def limit(nbytes: int | None = _UNCHANGED, device: Any = None) -> int | None:
-    """Set the maximum number of bytes that weft may hold on a device, and return the previous limit.
+    """Set the limit of weft's memory on a device, and return the previous limit.
 
     Parameters
     ----------
     nbytes : int or None, optional
-        The limit. None removes the limit. If omitted, the limit is unchanged. If arrays and cached memory exceed the
-        new limit, the cached memory is released.
+        The limit in bytes. None removes the limit. If omitted, the limit is unchanged. If arrays and cached memory
+        exceed the new limit, the cached memory is released.
     device : str or Device, optional
         The device, by default the default device.
 
@@ -143,7 +143,7 @@ def empty(device: Any = None) -> int:
 
 
 def largest(count: int = 5, device: Any = None) -> tuple[tuple[int, str], ...]:
-    """Return the sizes of the largest buffers on a device, with the source lines that created them.
+    """Return the sizes and source lines of the largest buffers on a device.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ def _usage_error(text: str) -> Exception:
 
 
 def _run_on_weft(shell: Any, cell: str) -> None:
-    """Run the text of a ``%%weft`` cell in IPython, and keep the cell's execution count and line numbers.
+    """Run the text of a ``%%weft`` cell in IPython.
 
     An error is shown, and then raised again so that the notebook stops at this cell.
     """
@@ -227,7 +227,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
 
 
 def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
-    """Run a cell on copies of its variables, and return the results, or the text of the error if the cell fails.
+    """Run a cell on copies of its variables, and return its results, or its error as text.
 
     The namespace and the state of `numpy.random` are restored afterwards.
     """
@@ -254,7 +254,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object, so that a comparison must copy the object for each run."""
+    """Return whether a cell may change an object, so that compared runs need copies."""
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 

@@ -1,4 +1,4 @@
-"""Profiles of kernels and other work, such as copies, with times, bytes moved and source locations.
+"""Profiles of kernels and other work, such as copies.
 
 In: launches and compilations, as `weft.runtime` reports them to listeners. Out: a `Profile`, which can be shown as a
 table of text or HTML, and written as a trace for Perfetto or Chrome or as a roofline plot. Invariant: the time of a
@@ -104,7 +104,7 @@ class KernelTime:
 
     @property
     def share(self) -> float | None:
-        """The bytes moved per second divided by the device's measured bandwidth, or None if either is unknown."""
+        """`rate` as a fraction of the device's measured bandwidth, or None if either is unknown."""
         return self.rate / self.bandwidth if self.bandwidth and self.note.nbytes else None
 
 
@@ -139,9 +139,9 @@ class _Clock:
 
 
 class Profile:
-    """A record of the launches of kernels and other work, such as copies, in a ``with weft.profile() as p:`` block.
+    """A record of the launches in a ``with weft.profile() as p:`` block.
 
-    ``print(p)`` shows the record as a table.
+    Other work, such as copies, is recorded in the same way. ``print(p)`` shows the record as a table.
 
     At the beginning of the block, pending operations of this thread are executed, and are not counted. At its end, the
     operations that the thread has recorded in the block are executed. If the block raises an exception, `launches`
@@ -189,7 +189,7 @@ class Profile:
     # -- listening ------------------------------------------------------------------------------
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel or other work between two device events, which measure its time, and record the launch."""
+        """Launch a kernel or other work, and record the launch with two device events."""
         with _lock:
             if device.name not in self._clocks:
                 self._clocks[device.name] = _Clock(device)
@@ -212,7 +212,7 @@ class Profile:
         return (at - self._begin) * 1e-9
 
     def _resolve(self) -> None:
-        """Wait for the device events of the recorded launches, and add the launches with their times to `launches`."""
+        """Wait for the recorded launches to end, and add them to `launches` with their times."""
         for made, before, after in self._open:
             after.synchronize()
             clock = self._clocks[made.device]
@@ -430,7 +430,7 @@ def describe(note: LaunchNote) -> str:
 
 
 def profile() -> Profile:
-    """Measure the launches of kernels and other work, such as copies, in a ``with weft.profile() as p:`` block.
+    """Measure launches of kernels and other work (``with weft.profile() as p:``).
 
     ``print(p)`` shows the measurements.
 

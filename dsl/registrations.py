@@ -112,13 +112,13 @@ def register_shards(module: ModuleType) -> None:
 
 
 def _exchange(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace an attribute, if it exists, by the result of calling `make` with the attribute's value."""
+    """Replace the value of an attribute, if it exists, by ``make(value)``."""
     if (found := getattr(owner, name, None)) is not None:
         setattr(owner, name, make(found))
 
 
 def register_replace(module: ModuleType) -> None:
-    """Make bottleneck's `replace` accept weft arrays, although its C code accepts only NumPy arrays."""
+    """Let bottleneck's `replace` accept weft arrays."""
 
     def replacing_in_place(replace: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(replace)
@@ -154,7 +154,7 @@ def register_functions(module: ModuleType) -> None:
 
 
 def register_opencv(module: Any) -> None:
-    """Let the functions, methods and attributes of OpenCV, its submodules and its classes take weft arrays."""
+    """Let OpenCV's functions, methods and attributes take weft arrays."""
     for name, found in list(vars(module).items()):
         kind = type(found).__name__
         if name.startswith("__") and name != "__init__":
@@ -248,13 +248,14 @@ def register_dispatcher(module: ModuleType) -> None:
 
 @cache
 def _calling_class(kind: type) -> type:
-    """Return a subclass of `kind` whose objects accept weft arrays when called, and pickle as objects of `kind`."""
+    """Return a subclass of `kind` whose objects accept weft arrays when called."""
     names = {"__call__": _calling_with_numpy(kind.__call__), "__module__": kind.__module__}  # type: ignore[operator]
+    # (the objects are pickled as objects of `kind`)
     return type(kind.__name__, (kind,), {**names, "_reduce_class": classmethod(lambda cls: kind)})
 
 
 def _calling_with_numpy(call: Callable[..., Any], writes: bool = False) -> Callable[..., Any]:
-    """Wrap a function or a method so that it receives weft arrays as NumPy arrays (see `_call_with_numpy`)."""
+    """Wrap a function so that it receives weft arrays as NumPy arrays (see `_call_with_numpy`)."""
 
     @wraps(call)
     def call_with_numpy(*arguments: Any, **options: Any) -> Any:
@@ -266,7 +267,7 @@ def _calling_with_numpy(call: Callable[..., Any], writes: bool = False) -> Calla
 
 
 def register_factors(module: ModuleType) -> None:
-    """Let SciPy's sparse factorizations, whose C code accepts only NumPy arrays, solve equations with weft arrays."""
+    """Let SciPy's sparse factorizations solve equations with weft arrays."""
     _exchange(module, "gstrf", lambda factorize: lambda *rest, **options: _Factors(factorize(*rest, **options)))
 
 
@@ -324,7 +325,7 @@ def _call_with_numpy(
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a list or tuple that has a weft array among its first items."""
+    """Return whether a value is a weft array, or a list or tuple with one among its first items."""
     return type(value) in _ALL or (isinstance(value, (list, tuple)) and any(map(_has_own, value[:_INSPECTED])))
 
 
@@ -343,7 +344,7 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool 
 
 
 def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
-    """Return the weft array for a result that is one of the NumPy arrays in `taken`, otherwise the result itself.
+    """Return the weft array if `result` is its NumPy array in `taken`, otherwise `result`.
 
     If the NumPy array is a copy, its elements are written back to the weft array.
     """
@@ -364,7 +365,7 @@ class _Factors(_Wrapped):
 
 
 def register_namespace(module: ModuleType) -> None:
-    """Make array-api-compat return weft's namespace for weft arrays, even if some arguments are NumPy arrays.
+    """Let array-api-compat return weft's namespace for weft arrays mixed with NumPy arrays.
 
     The package and its copies raise an error for arrays of different libraries. Weft's functions also accept NumPy arrays.
     """

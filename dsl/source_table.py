@@ -1,4 +1,4 @@
-"""HTML tables of a program's source lines with their times, for notebooks and ``weft explain``.
+"""HTML tables of a program's source lines with their times.
 
 In: times by file and line. Out: HTML without scripts. Invariant: text from the user's program is escaped.
 """

@@ -25,9 +25,10 @@ def is_hidden(file: str) -> bool:
 
 
 def hide_frames(error: BaseException) -> None:
-    """Remove weft's frames from the tracebacks of an error, of its causes and contexts, and of the errors in a group.
+    """Remove weft's frames from the tracebacks of an error and of the errors linked to it.
 
-    If all frames of a traceback belong to weft, it is unchanged, except for a SyntaxError, which loses its traceback.
+    Linked errors are causes, contexts, and the errors in a group. If all frames of a traceback belong to weft, it is
+    unchanged, except for a SyntaxError, which loses its traceback.
     """
     pending, seen = [error], set[int]()
     while pending:
@@ -81,7 +82,7 @@ def _show(
 
 
 def _add_suggestion(error: BaseException) -> None:
-    """Add a similar name, if there is one, to the message of an AttributeError of a weft or NumPy object."""
+    """Add a similar name to the message of an AttributeError of a weft or NumPy object."""
     if not isinstance(error, AttributeError) or len(error.args) != 1:
         return
     owner = error.obj if isinstance(error.obj, ModuleType) else type(error.obj)

@@ -1,4 +1,4 @@
-"""Properties of NumPy functions, such as memory effects, that determine how a script calls them."""
+"""Properties of NumPy functions that determine how a script calls them."""
 
 from __future__ import annotations
 

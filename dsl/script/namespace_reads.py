@@ -14,7 +14,7 @@ _READS = {"__dict__", "vars"}
 
 
 def reads_namespace(code: CodeType) -> bool:
-    """Return whether code or its nested functions read the dictionary of a module imported from NumPy."""
+    """Return whether code or its nested functions read the dictionary of a NumPy module."""
     codes = list(walk_code(code))
     readers = [each for each in codes if not _READS.isdisjoint(each.co_names)]
     if not readers:

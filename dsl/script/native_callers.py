@@ -20,7 +20,7 @@ _FUNCTIONS = ("PyObject_Vectorcall", "PyEval_GetGlobals", "Py_IncRef")
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries, and otherwise the real type.
+    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """

@@ -1,4 +1,4 @@
-"""Native code for NumPy's functions in scripts, almost as fast as direct calls to NumPy.
+"""Native code for NumPy's functions in scripts.
 
 In: NumPy's function, weft's function, and the Python function that `choose` returns. Out: a builtin that calls NumPy's
 function if every argument is a small array, a number, another plain value, or a short tuple or list of these. The first
@@ -113,7 +113,7 @@ def check() -> bool:
 def make_native(
     wrapped: Callable[..., Any], own: Callable[..., Any], slow: Callable[..., Any], kind: MemoryEffect
 ) -> Any:
-    """Return native code that replaces a script's function. Raises CompileError if it does not compile."""
+    """Return native code that replaces a script's function, or raise CompileError."""
     name = getattr(wrapped, "__name__", "")
     numpys, most = METHODS_OF_FUNCTIONS.get(wrapped, (wrapped, 0))
     if isinstance(own, UFunc):  # Python calls its method faster than the object itself

@@ -1,4 +1,4 @@
-"""Versions of NumPy's modules for weft arrays, which also contain the names that weft does not implement itself.
+"""Versions of NumPy's modules for weft arrays.
 
 A name refers to weft's own function if there is one. Constants, dtypes and most classes are NumPy's. Classes whose
 objects compute arrays, such as `poly1d`, are wrapped. Any other function is NumPy's, called on the host: weft arrays
@@ -29,14 +29,14 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(ABCMeta):  # (a class may derive from both an abstract class and `numpy.ndarray`)
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the substitute class, or derive a class from `numpy.ndarray` instead of the substitute."""
+        """Create the substitute class or, for a subclass of it, a subclass of `numpy.ndarray`."""
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return an attribute of `numpy.ndarray`, wrapping methods so that they also accept weft arrays."""
+        """Return an attribute of the class. Methods are wrapped, and also accept weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None
@@ -163,7 +163,7 @@ _PLAIN = {"numpy": _SETTINGS | {"asmatrix", "bmat"}, "numpy.ma": frozenset({"arr
 
 
 def plain_names(module: str) -> frozenset[str]:
-    """Return the names in a NumPy module that still refer to NumPy's objects in a program on weft."""
+    """Return the names in a NumPy module that are not replaced in programs on weft."""
     return _PLAIN.get(module, _SETTINGS)
 
 

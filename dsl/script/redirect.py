@@ -41,9 +41,10 @@ _LOADED = "__weft_loaded__"  # a global name in modules that `isolated` loaded, 
 
 
 def redirect(*folders: str) -> None:
-    """Redirect NumPy imports in `__main__`, modules of the given folders, and child processes of `multiprocessing`.
+    """Redirect NumPy imports in `__main__` and in modules of the given folders.
 
-    Imports in installed packages inside these folders are not redirected.
+    Imports in installed packages inside these folders are not redirected. Child processes of `multiprocessing` redirect
+    the same imports.
     """
     _folders.update(os.path.join(folder, "") for folder in folders)
     _known.clear()
@@ -102,7 +103,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load an extension module from a stack frame of weft, so that the module's imports of NumPy are not redirected.
+    """Load an extension module from a frame of weft, so that its imports are not redirected.
 
     The functions of a module that belongs to the program are wrapped, because they may require NumPy arrays or write to
     their arguments.
@@ -203,7 +204,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within a ``with`` block, let programs import either weft in place of NumPy, or NumPy itself.
+    """Within a ``with`` block, redirect NumPy imports in `folder` if `to_weft`, otherwise none.
 
     At the end, the modules that were imported from `folder` are removed from `sys.modules`, and `__main__`, `sys.path` and
     `sys.argv` are restored.

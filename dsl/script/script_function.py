@@ -1,4 +1,4 @@
-"""Wrappers that replace NumPy's functions in a script that `weft run` executes.
+"""Wrappers that replace NumPy's functions in scripts on weft.
 
 The wrappers call NumPy for small arguments and weft for other arguments.
 
@@ -50,9 +50,10 @@ _SAME = frozenset({"asarray", "asanyarray", "ascontiguousarray", "asfortranarray
 
 
 def _are_small(values: Iterable[Any], most: int = 0) -> bool:
-    """Return whether `values` and the sequences among them contain no weft array, large NumPy array or long sequence.
+    """Return whether `values` contain no weft array, large NumPy array or long sequence.
 
-    An array is small if `is_few` is true for its size, or if it has at most `most` elements.
+    Lists and tuples are searched recursively. An array is small if `is_few` is true for its size, or if it has at most
+    `most` elements.
     """
     for value in values:
         kind = type(value)
@@ -96,7 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
-    """Return NumPy views of the weft arrays in a list, or None if the list cannot be combined immediately.
+    """Return NumPy views of the weft arrays in a list, or None if NumPy should not combine them.
 
     The arrays must be small and in host memory, and must have the same dtype and device.
     """
@@ -114,7 +115,7 @@ _DEVICE, _DTYPE, _SIZE = attrgetter("device"), attrgetter("dtype"), attrgetter("
 
 
 def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `array` or a similar function that immediately combines lists of small arrays or numbers.
+    """Return a version of `function` that immediately combines lists of small arrays or numbers.
 
     Other calls are passed to `decide`. A result with few elements is a NumPy array.
     """
@@ -141,7 +142,7 @@ def _stacker(function: Callable[..., Any], decide: Callable[..., Any]) -> Callab
 
 
 def _made_elements(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return an estimate of the number of elements that a creation function creates, or 0 for invalid arguments."""
+    """Estimate the number of elements that a creation function creates (0 for invalid arguments)."""
     try:
         return _LENGTHS[name](*arguments, **options) if name in _LENGTHS else _by_lengths(arguments, options)
     except (TypeError, ValueError, IndexError, ZeroDivisionError, OverflowError):
@@ -166,7 +167,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate the size of a new array: the product of the integers, array sizes and shapes among the arguments."""
+    """Return the product of the integers, array sizes and shapes among the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -268,7 +269,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for small arguments, and usually `own` for large or weft arrays."""
+    """Return a function that calls NumPy's function or `own`, depending on the arguments."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)
@@ -326,7 +327,7 @@ def _has_few(items: list[Any] | tuple[Any, ...], limit: int, any_length: bool) -
 
 
 def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that lets NumPy create small arrays of given lengths, and otherwise calls `decide`."""
+    """Return a function that lets NumPy create small arrays, and otherwise calls `decide`."""
     name = getattr(wrapped, "__name__", "function")
     alike = name in ALIKE
 
@@ -418,7 +419,7 @@ def install_native_code() -> None:
 
 
 def replace_own(new: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-    """Replace weft's functions in scripts by equivalent ones, according to a mapping from old to new functions."""
+    """Replace weft's functions in scripts, according to a mapping from old to new functions."""
     for made in _made:
         if made.own in new:
             made.own = new[made.own]

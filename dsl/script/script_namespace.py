@@ -78,7 +78,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Add all names to the dictionaries of scripts' main NumPy modules, for scripts that call ``vars(np)``."""
+    """Add all names to the dictionaries of scripts' main NumPy modules, for ``vars(np)``."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))
@@ -88,7 +88,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a version of a module's ``__getattr__`` that raises AttributeError for names in the module's dictionary.
+    """Return a version of a module's ``__getattr__`` without the names in its dictionary.
 
     After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
     with it.
@@ -104,7 +104,7 @@ def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str]
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object that a name refers to in a script's NumPy module. `theirs` is NumPy's object."""
+    """Return the object for a name in a script's NumPy module, given NumPy's object `theirs`."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":
@@ -148,7 +148,7 @@ class Indexed:
 
 
 def _drawn(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the number of values that a call of a generator's method draws, or infinity if the number is unknown."""
+    """Return the number of values that a generator's method draws, or infinity if it is unknown."""
     size = options.get("size", arguments[-1] if arguments else 1)
     if type(size) is int:
         return size
@@ -163,7 +163,7 @@ _WRITING = frozenset({"permuted", "random", "standard_exponential", "standard_ga
 
 
 def _drawing(base: type, name: str) -> Any:
-    """Return the version of a random generator's method that returns large results to scripts as weft arrays."""
+    """Return a random generator's method for scripts, which returns large results as weft arrays."""
     draw = getattr(base, name)
     has_native = base is np.random.Generator
     last_is_size = name not in ("rand", "randn")  # (if the arguments are numbers)
@@ -212,7 +212,7 @@ def _drawing(base: type, name: str) -> Any:
 
 
 def _make_generator(base: type, draws: str) -> type:
-    """Return a subclass of a NumPy generator class for scripts. NumPy's own generators count as instances."""
+    """Return a subclass of a NumPy generator class for scripts."""
 
     class Meta(type(base)):  # type: ignore[misc]
         def __instancecheck__(cls, value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Detection of random number streams that CPU kernels generate themselves, for plan descriptions.
+"""Detection of random number streams that CPU kernels generate themselves.
 
 In: a schedule. Out: the streams that are never in memory. Invariant: these are the streams that
 `weft.fusion.plan.stream_operands` removes from the plan.
@@ -34,7 +34,7 @@ def drawn_by_kernels(schedule: Schedule, target: Target) -> set[Expr]:
 
 
 def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
-    """Map each random number stream to the positions of the kernel parameters that point to its numbers."""
+    """Map each random number stream to the positions of its kernel parameters."""
     found: dict[Expr, list[int]] = {}
     for slot, (kind, value, _) in enumerate(lowered.bindings):
         if kind == "buffer" and value in streams:

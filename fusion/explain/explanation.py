@@ -1,4 +1,4 @@
-"""Explanations of evaluations: their kernels, and the reasons for splitting work into several kernels.
+"""Explanations of the kernels of an evaluation.
 
 In: pending storages. Out: an `Explanation` with the members, formulas, loops and bytes of each kernel, and the reason
 for its boundary. Nothing of the program is compiled or run.
@@ -78,7 +78,7 @@ class KernelNote:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations of the step, including the calls whose random numbers the kernel generates itself."""
+        """All operations of the step: the calls in `draws`, and then `members`."""
         return (*self.draws, *self.members)
 
     @property
@@ -106,7 +106,7 @@ class KernelNote:
 
     @property
     def costs(self) -> str:
-        """Return the memory traffic, the instruction count and the expected time of a plan step as text."""
+        """The memory traffic and the other known costs of the step as text."""
         parts = [f"{show_bytes(self.bytes_read)} read", f"{show_bytes(self.bytes_written)} written"]
         if self.instructions:
             parts.append(f"{counted(self.instructions, 'instruction')} per element")
@@ -160,9 +160,10 @@ class Explanation:
         return f"{count}, {show_bytes(read)} read, {show_bytes(written)} written{over}"
 
     def svg(self, numbers: Sequence[int] = ()) -> str:
-        """Return an SVG picture of the plan: boxes for kernels, inputs and results, and lines for arrays between them.
+        """Return an SVG picture of the plan.
 
-        `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
+        Boxes stand for kernels, inputs and results, and lines for arrays that are passed between them. `numbers`
+        contains the numbers of the kernels. By default, the kernels are numbered from 1.
         """
         return draw_plan(self, numbers)
 
@@ -215,7 +216,10 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that would evaluate `storages`, one per recording, for their device or for `target`."""
+    """Return the schedules that would evaluate `storages`, one per recording.
+
+    The default target is that of the recording's device.
+    """
     epochs: dict[Epoch, list[Storage]] = {}
     for storage in storages:
         if storage.buffer is None and storage.epoch is not None:
@@ -286,9 +290,10 @@ def kernels_of(storages: Iterable[Storage], target: Target | None = None) -> lis
 
 
 def show_plans(show: Callable[[Explanation], None] | None) -> None:
-    """Set `show` as the function that receives the explanation of each new plan before the plan runs.
+    """Set the function that receives explanations of new plans.
 
-    If `show` is None, new plans are printed if the debug setting contains ``plan``, and otherwise not shown.
+    `show` is called before the plan runs. If `show` is None, new plans are printed if the debug setting contains
+    ``plan``, and otherwise not shown.
     """
     Shown.plans = show
 
@@ -450,12 +455,12 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
 
 
 def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as lines of text, with their source lines in the user's program."""
+    """Return the operations of a kernel as text, with their lines in the user's program."""
     return tuple(dict.fromkeys(op + describe_location(location) for op, location in list_operations(group)))
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:
-    """Return the source lines in the user's program where a kernel computes float64 values from float32 arrays."""
+    """Return the user's source lines where a kernel computes float64 values from float32 arrays."""
     nodes = [i.node for p in group.placed for i in all_instructions(p.task.body) if i.kind == "map"]
     wide = [node for node in nodes if node.dtype == np.float64]
     found = [n.location for n in wide if any(one.dtype == np.float32 and one.size > 1 for one in n.operands)]

@@ -50,7 +50,10 @@ class Names:
     """
 
     def __init__(self, outputs: Collection[Expr], counts: dict[str, int] | None = None) -> None:
-        """Create an empty table. New names are numbered from 0 or, if `counts` is given, after another plan's names."""
+        """Create an empty table.
+
+        `counts` is the attribute of another table, whose numbering continues. By default, numbers start at 0.
+        """
         self.outputs = set(outputs)
         self.shared: dict[str, str] = {}  # formula that is used several times -> its name
         self.known: dict[Expr, str] = {}
@@ -70,7 +73,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of the values that a task uses several times, followed by the formula of its result."""
+    """Return the formulas of a task: those of values with several uses, and that of its result."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])
@@ -100,7 +103,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Return text such as " along k" with the loops of a reduction or scan, or "" if the group has no other inner loops."""
+    """Name the loops of a reduction or scan, as in " along k", unless they are all inner loops."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""
@@ -108,7 +111,10 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class FormulaWriter:
-    """Writer of formulas for a task's instructions. `lines` define names for values that are used several times."""
+    """Writer of formulas for a task's instructions.
+
+    `lines` define names for values that are used several times.
+    """
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed

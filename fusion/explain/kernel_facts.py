@@ -21,7 +21,7 @@ def facts_of(group: Group) -> KernelFacts:
 
 
 def list_operations(group: Group) -> list[tuple[str, Location | None]]:
-    """Return the operations of a kernel, each with its location in the user's program (None if it is unknown)."""
+    """Return the operations of a kernel, without casts, and their source locations (or None)."""
     members: list[tuple[str, Location | None]] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -38,7 +38,7 @@ def instructions_of(group: Group) -> int:
 
 
 def work_of(group: Group) -> int:
-    """Return the arithmetic cost of a kernel for all elements, as an equivalent number of float32 operations."""
+    """Return the total arithmetic cost of a kernel, in float32 operations."""
     points = prod(loop.extent for loop in group.loops)
     wide = sum(
         cost * max(1, max(d.itemsize for d in (*i.node.attrs, i.node.dtype)) // 4) for cost, i in _instructions(group)

@@ -35,9 +35,10 @@ class Box:
 
 
 def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
-    """Return an SVG picture of a plan: boxes for kernels, inputs and results, and lines for the arrays between them.
+    """Return an SVG picture of a plan.
 
-    `numbers` contains the numbers of the kernels. By default, the kernels are numbered from 1.
+    Boxes stand for kernels, inputs and results, and lines for arrays that are passed between them. `numbers` contains
+    the numbers of the kernels. By default, the kernels are numbered from 1.
     """
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
@@ -87,7 +88,7 @@ def _lines(number: int, note: KernelNote) -> list[str]:
 
 
 def _arrange_boxes(boxes: dict[str, Box], levels: dict[str, int]) -> tuple[float, float]:
-    """Set the positions of boxes, with one centered row for each level, and return the picture's size."""
+    """Arrange boxes in one centered row for each level, and return the picture's size."""
     rows: dict[int, list[Box]] = {}
     for name, box in boxes.items():
         rows.setdefault(levels[name], []).append(box)
@@ -132,7 +133,7 @@ def _edge(first: Box, second: Box, label: str, end: str) -> str:
 
 
 def show_html(explanation: Explanation) -> str:
-    """Return HTML for notebooks: the summary, a table of the kernels, the picture, and the code of requested stages."""
+    """Return an explanation as HTML for notebooks."""
     head = "".join(
         f"<th style='text-align:left'>{name}</th>"
         for name in ("", "kernel", "members", "boundary", "storage and bytes")

@@ -1,4 +1,4 @@
-"""Texts that describe programs and source locations, for reports of failures and for explanations."""
+"""Descriptions of programs and source locations as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def describe_location(location: Location | None) -> str:
 
 
 def describe(versions: Sequence[Expr]) -> str:
-    """Return a program as text: one line per value, after those of its operands, and a last line with the results."""
+    """Return a program as text: a line for each value, and a last line with the results."""
     order = topological(versions)
     names = {node: f"v{k}" for k, node in enumerate(order)}
     lines = []

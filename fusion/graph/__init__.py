@@ -1,1 +1,1 @@
-"""The expression graph: nodes, index maps, sizes, ranges of values, orders of reductions, and conversion from sympy."""
+"""The expression graph: nodes, index maps, sizes and orders of reductions."""

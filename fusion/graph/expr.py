@@ -133,7 +133,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Replace each code object in a location by the first equal code object. Return the location and a hashable key."""
+    """Return a location with the first of equal code objects, and a hashable key."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)
@@ -157,12 +157,12 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the number of parameter bytes for an input that kernels may take by value, or 0 for other nodes."""
+    """Return the parameter bytes of an input that kernels may take by value, otherwise 0."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
 def scalar(slot: int, dtype: np.dtype) -> Expr:
-    """Return a node for a scalar kernel argument, whose value is in slot `slot` of the recording's buffer table.
+    """Return a node for a scalar kernel argument in slot `slot` of the recording's buffer table.
 
     New values therefore need no compilation.
     """
@@ -517,7 +517,10 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast. Raises ValueError if they are incompatible, as NumPy does."""
+    """Return the shape to which `shapes` broadcast.
+
+    Raises ValueError, as NumPy does, if the shapes are incompatible.
+    """
     first = shapes[0]
     if shapes.count(first) == len(shapes):
         return first

@@ -50,7 +50,7 @@ def flatten(coordinates: Coordinates, shape: tuple[int, ...]) -> Affine:
 
 
 def rename(form: Affine, loops: dict[int, int]) -> Affine:
-    """Rename the loop variables of an affine form according to the mapping `loops`, which may omit loops."""
+    """Rename loops of an affine form according to the mapping `loops`."""
     return form[0], tuple(sorted((loops.get(loop, loop), c) for loop, c in form[1]))
 
 
@@ -116,7 +116,7 @@ def through_view(decoded: Coordinates, coordinates: Coordinates) -> Coordinates:
 
 
 def taken_axis(node: Expr) -> int:
-    """Return the axis along which a gather selects elements, as `numpy.take` does, or -1 for other gathers."""
+    """Return the axis along which a gather selects elements like `numpy.take`, otherwise -1."""
     base, *indices = node.operands
     (terms,) = node.attrs
     shape = base.shape

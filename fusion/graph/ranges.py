@@ -19,9 +19,10 @@ _DEPTH = 12  # maximum depth of operations that are analyzed
 
 
 def range_of(node: Expr, depth: int = _DEPTH, known: dict[tuple[Expr, int], Range] | None = None) -> Range:
-    """Return bounds of the values of an integer or bool expression: those of its dtype if nothing else is known.
+    """Return a lower and an upper bound of the elements of an integer or bool expression.
 
-    `known` contains the bounds of nodes at each depth, since an expression may contain a node many times.
+    If nothing else is known, these are the bounds of the dtype. `known` contains the bounds of nodes at each depth,
+    since an expression may contain a node many times.
     """
     if node.dtype.kind == "b":
         return 0, 1
@@ -78,9 +79,9 @@ def _range_after_cast(node: Expr, low: float, high: float) -> Range:
 
 
 def _float_range(node: Expr, depth: int) -> tuple[float, float]:
-    """Return bounds of the values of a float expression, which are infinite unless the values are constant or clipped.
+    """Return a lower and an upper bound of the elements of a float expression.
 
-    Elements may also be NaN.
+    The bounds may be infinite. Elements may also be NaN.
     """
     nothing = -inf, inf
     if node.kind == "constant":
@@ -98,7 +99,7 @@ def _float_range(node: Expr, depth: int) -> tuple[float, float]:
 
 
 def _is_exact_cast(child: Expr, kind: np.dtype) -> bool:
-    """Return whether a cast of the integer or bool `child` to the dtype `kind` is known to preserve every value."""
+    """Return whether a cast of the integer or bool `child` to the dtype `kind` is known to be exact."""
     if np.can_cast(child.dtype, kind):
         return True
     limits = np.iinfo(kind) if kind.kind in "iu" and child.kind == "constant" else None

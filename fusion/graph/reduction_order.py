@@ -57,9 +57,9 @@ def is_in_blocks(rows: int, length: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def plain_tree(shape: tuple[int, ...], axes: tuple[int, ...], masks: bool) -> Tree | None:
-    """Return the order in which a C-ordered array is reduced over all axes, or over leading or trailing axes.
+    """Return the order in which a C-ordered array is reduced over leading or trailing axes.
 
-    Return None for other axes. `masks` is `Target.has_masks`.
+    These may be all axes. Return None for other axes. `masks` is `Target.has_masks`.
     """
     sizes = [(n, k in axes) for k, n in enumerate(shape) if n != 1]
     merged: list[tuple[int, bool]] = []

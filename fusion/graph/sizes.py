@@ -44,7 +44,7 @@ _OPPOSITE = {"<": ">=", "<=": ">", "==": "!="}
 
 
 def _operator_methods(op: str) -> tuple[Callable[[Size, Any], Any], Callable[[Size, Any], Any]]:
-    """Return two methods of `Size` for an operator: one for a size on the left, and one for a size on the right."""
+    """Return the two methods of `Size` for an operator, with the size on the left or right."""
 
     def left(self: Size, other: int | Size) -> Any:
         return self.trace.compute(op, self, other)
@@ -227,7 +227,7 @@ FEW = 16
 
 
 class Computation:
-    """A computation of numbers from sizes, and the conditions under which the computation is valid."""
+    """A computation of numbers from sizes, with the conditions under which it is valid."""
 
     def __init__(self, inputs: int, lines: Sequence[Line], results: Sequence[Any]) -> None:
         self.inputs = inputs  # number of sizes, whose names are x0, x1, ...
@@ -237,7 +237,7 @@ class Computation:
         self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
 
     def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the results for the given sizes, or None if the computation is not valid for these sizes."""
+        """Return the results for the given sizes, or None if the conditions do not hold."""
         self._calls += 1
         if self._calls == FEW:
             self._function = self._compiled()

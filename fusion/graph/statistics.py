@@ -35,9 +35,9 @@ STATISTICS = Statistics()
 
 
 def statistics() -> dict[str, int]:
-    """Return the counts of launches, plans and other events since the last call to `reset_statistics`.
+    """Return the counts of launches, plans and other events.
 
-    Without such a call, the counts begin at the start of the process.
+    The counts begin at the last call to `reset_statistics`, or else at the start of the process.
 
     Returns
     -------
@@ -92,14 +92,16 @@ _WORK = {
 
 
 def show_host_work(counts: Mapping[str, Any]) -> str:
-    """Format the planning time and the event counts as text, given the results of `statistics` and `seconds_spent`."""
+    """Format the results of `statistics` and `seconds_spent` as text."""
     # (a counter is negative if it was reset in between)
     parts = [runtime.counted(counts[name], *words) for name, words in _WORK.items() if counts[name] > 0]
     return ", ".join([*parts, f"{1e3 * max(counts['planning'], 0):.1f} ms for finding, making and compiling plans"])
 
 
 def reset_statistics() -> None:
-    """Reset the counters of `statistics` (except ``compiling``) and the times spent on the host to 0.
+    """Reset the counters of `statistics` and the times spent on the host to 0.
+
+    The count ``compiling`` is not reset.
 
     Examples
     --------

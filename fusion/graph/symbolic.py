@@ -78,12 +78,13 @@ class SymbolicProgram:
 
 @lru_cache(maxsize=1)
 def load_sympy() -> Any:
-    """Import sympy with Ctrl-C deferred, because operators of a partially imported sympy would give wrong results."""
+    """Import sympy with Ctrl-C deferred."""
+    # (operators of a partially imported sympy would give wrong results)
     return uninterruptible(lambda: import_module("sympy"), "sympy")
 
 
 def entries_of(symbol: Any) -> tuple[tuple[int, ...], list[Any]] | None:
-    """Return the shape and the elements of a function argument that is an array of sympy symbols, or None for a symbol.
+    """Return the shape and the elements of an array of sympy symbols, or None for a single symbol.
 
     An array is a sequence or a matrix of symbols, or a MatrixSymbol. Raises TypeError for other arguments.
     """
@@ -142,7 +143,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the shape of a matrix or array (None for other inputs), and the sympy expressions to compute.
+    """Return the shape of a matrix or array, otherwise None, and the expressions to compute.
 
     Sums, products, integrals, derivatives, substitutions and limits in these expressions are evaluated.
     """
@@ -203,7 +204,7 @@ class _Writer:
         return index
 
     def number_of(self, root: object) -> int:
-        """Write the instructions of an expression, and return the index of the instruction that computes its value."""
+        """Write the instructions of an expression, and return the index of its value."""
         stack = [root]
         while stack:
             node = stack[-1]
@@ -219,7 +220,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the operands of a sympy expression that must be written before the expression itself."""
+        """Return the parts of a sympy expression that must be written before the expression."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -237,14 +238,15 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether a factor is a power with a negative rational exponent, which becomes a divisor.
+        """Return whether a factor of a product becomes a divisor.
 
-        Numbers do not become divisors."""
+        Powers with negative rational exponents do, unless they are numbers.
+        """
         is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
         return is_power and bool(part.exp.is_negative)
 
     def write(self, node: Any) -> int:
-        """Write the instructions of an expression whose operands have been written. Return the index of its value."""
+        """Write an expression whose operands have been written, and return the index of its value."""
         sympy = self.sympy
         if node.is_Symbol:
             alike = any(str(other) == str(node) for other in self.known)
@@ -279,7 +281,7 @@ class _Writer:
         return self.put(("number", value))
 
     def inverse(self, index: int) -> int:
-        """Append an instruction that computes 1 / x for the value x at `index`, as a float, and return its index."""
+        """Write 1 / x for the value x at `index`, and return the index of the result."""
         return self.put(("divide", self.number(1), index))
 
     def compose(self, name: str, x: int) -> int:
@@ -296,7 +298,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a sympy product as a quotient, in which powers with negative rational exponents are divisors."""
+        """Write a sympy product. The factors for which `is_divisor` is true become divisors."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:

@@ -34,7 +34,7 @@ from weft.fusion.plan.step_blocks import (
 
 
 class BlockWriter(BlockedStepsWriter):
-    """Writer of a GPU kernel for temporal blocking: several time steps of a stencil in one launch."""
+    """Writer of a GPU kernel for temporal blocking."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, parametric)
@@ -87,7 +87,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over a tile, which load the values `taken` from memory and compute the steps `numbers`."""
+        """Emit the loops over a tile, which load `taken` from memory and compute the steps `numbers`."""
         with ExitStack() as loops:
             for length in self.blocked.tile:
                 loop = loops.enter_context(self.open_loop(self.builder.constant(length), "reduce"))
@@ -192,7 +192,10 @@ class BlockWriter(BlockedStepsWriter):
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the thread's point, clamped to the box of a step, and return the unclamped point."""
+        """Set the loop indices to the current point in a step's box, clamped to the box.
+
+        Return the coordinates of the unclamped point.
+        """
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
         coordinates = [self._coordinate(axis, step.lag) for axis in range(self.blocked.axes)]
@@ -224,7 +227,7 @@ class BlockWriter(BlockedStepsWriter):
         self.values, self.branching, self.writing_over = outside, None, False
 
     def _inside(self, step: Step, coordinates: list[Value], *, all_sides: bool = False) -> Value | None:
-        """Emit a test of whether the current point is in the box of a step, or return None if no test is needed.
+        """Emit a test of whether a point is in the box of a step, or return None if no test is needed.
 
         A test is needed along each side of the box that is inside the array or, with `all_sides`, along all sides.
         """
@@ -260,7 +263,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _select_in_box(self, statement: Statement, inside: Value, value: Value) -> Value:
-        """Emit a branch that selects the new value inside the step's box, and the previous value outside."""
+        """Emit a branch that selects `value` if `inside` is true, and otherwise the previous value."""
         b, previous = self.builder, statement.previous
         assert previous is not None
         distance = self._ring_offset(previous, statement.start)
@@ -327,7 +330,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return a value's ring buffer, and the ring index of the element at `distance` from the current point."""
+        """Return the array and the index of the ring element at `distance` from the current point."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)
@@ -360,7 +363,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the ring buffer index of the first element of the row that was stored `behind` iterations ago."""
+        """Return the ring buffer index of the row that was stored `behind` iterations ago."""
         b = self.builder
         iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:

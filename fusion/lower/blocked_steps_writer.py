@@ -24,7 +24,7 @@ LINE = 64  # alignment of rings in bytes
 
 
 class BlockedStepsWriter(KernelWriter):
-    """Writer of a CPU kernel for temporal blocking: several time steps of a stencil in one launch."""
+    """Writer of a CPU kernel for temporal blocking."""
 
     def __init__(self, blocked: BlockedSteps, parametric: bool) -> None:
         super().__init__(blocked, Nest([Loop(prod(blocked.counts), "parallel")], [], {}), "steps", parametric)
@@ -83,7 +83,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """Return the parameter that passes a length or a position along an axis, or the constant 0 for 0."""
+        """Return the parameter for a length or a position along an axis, or the constant 0 for 0."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:
@@ -181,7 +181,7 @@ class BlockedStepsWriter(KernelWriter):
             self._step(number)
 
     def _step(self, number: int) -> None:
-        """Emit a time step for all points of a block or, in a kernel that iterates over rows, for a single row."""
+        """Emit a time step for a block or, in a kernel that iterates over rows, for a single row."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
         self.number = number
         low, high = self._first_index(number, 0), self._end_index(number, 0)
@@ -257,7 +257,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- rings --------------------------------------------------------------------------------
 
     def store_later(self, placed: Placed, value: Value) -> None:
-        """Queue the stores of a value: to its ring buffer, and to memory if it is needed outside the kernel."""
+        """Queue the stores of a value to its ring buffer and to memory, as far as they are needed."""
         self._queue_stores(placed, value, placed.flat(placed.task.target))
 
     def _queue_stores(self, placed: Placed, value: Value, form: Affine) -> None:
@@ -278,7 +278,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the index of an element in the array of its ring buffer, and the loop depth of the index.
+        """Return an element's index in the array of its ring buffer, and the loop depth of the index.
 
         `first` is the flat index of the element that is read or written at the first point of the step's box.
         """

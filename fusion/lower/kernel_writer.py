@@ -61,12 +61,12 @@ class Lowered:
         return list(zip(self.kernel.parameters, self.bindings, strict=True))
 
     def sizes(self) -> dict[str, int]:
-        """Return the extents, strides and other index numbers that the kernel receives, by parameter name."""
+        """Return the values of the integer parameters, such as extents and strides, by name."""
         return {p.value.name: value for p, (kind, value, _) in self.bound() if kind == "int"}
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return loop attributes that make each vector lane reduce its own elements in order if `holds`, otherwise {}."""
+    """Return attributes of a loop in which, if `holds`, each vector lane reduces its own elements."""
     return {"across": True} if holds else {}
 
 
@@ -141,7 +141,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit code that computes an affine index without its constant term. Return the value and its loop depth."""
+        """Emit an affine index without its constant term, and return the value and its loop depth."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -162,7 +162,7 @@ class KernelWriter:
         return self.values[number]
 
     def _stride(self, step: int, key: object, loop: int) -> Value:
-        """Return a stride as a parameter, or as a constant if the stride is small and a CPU may vectorize the loop."""
+        """Return a stride as a parameter, or as a constant for a small stride of an innermost CPU loop."""
         innermost = loop in (len(self.nest.outer) - 1, len(self.nest.outer) + len(self.nest.inner) - 1)
         if self.for_cpu and innermost and -1 <= step <= MOST_STEP:
             with self.builder.at(loop + 1):  # (passes recognize only constants in the region of the loop)
@@ -339,7 +339,7 @@ class KernelWriter:
         return combine_accumulators(self.builder, node.op, carried, new, ascending=self._is_ascending(placed))
 
     def _is_ascending(self, placed: Placed) -> bool:
-        """Return whether this is a CPU kernel that visits the elements of an argmin or argmax in C order."""
+        """Return whether this is a CPU kernel that visits the reduced elements in C order."""
         if not self.for_cpu:
             return False
         steps = [step for _, step in self.nest.rewrite(reduction_position(placed))[1]]
@@ -361,7 +361,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the code of a task at the current loop indices, and return its value and those of its instructions."""
+        """Emit the code of a task, and return its value and the values of its instructions."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):
@@ -370,7 +370,7 @@ class KernelWriter:
         return value, made
 
     def point(self, placed: Placed) -> None:
-        """Emit the code of a task at the current loop indices. Stores, except those of scatters, are queued."""
+        """Emit the code of a task. Its stores, except those of a scatter, are queued."""
         value, made = self.compute(placed)
         if placed.task.kind == "scatter":
             self._scatter(placed, made, value)
@@ -429,11 +429,11 @@ class KernelWriter:
             self.flush_stores()
 
     def stage(self, number: int) -> list[Placed]:
-        """Return the tasks of one stage: one pass over a row, or the code before, between or after the passes."""
+        """Return the tasks of a stage: a pass over a row, or the code before, between or after passes."""
         return [p for p in self.group.placed if p.stage == number]
 
     def _inner_loops(self, inner: list[Placed]) -> None:
-        """Emit the inner loops of the nest, which carry accumulators of reductions, or running values of scans."""
+        """Emit the inner loops of the nest, which carry the accumulators of reductions or scans."""
         reductions = [p for p in inner if p.task.kind == "reduce"]
         carriers = reductions or [p for p in inner if p.task.kind == "scan"]
         initial = [v for p in carriers for v in self.initial(p)]

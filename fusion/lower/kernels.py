@@ -84,7 +84,7 @@ def _digest(device: Device, lowered: Lowered) -> str:
 
 
 def _skeleton(kernel: Kernel) -> str:
-    """Return the text of a kernel without the parts that depend on constants, sizes and the schedule."""
+    """Return the text of a kernel without its attributes and the alignment of its parameters."""
     parameters = [replace(parameter, align=1) for parameter in kernel.parameters]
     return print_kernel(replace(kernel, attributes={}, parameters=parameters))
 
@@ -155,14 +155,14 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of pointers without vector accesses, so that more kernels share code and compilation."""
+    """Reduce the alignment of pointers without vector accesses, so that more kernels are equal."""
     for parameter in kernel.parameters:
         if isinstance(parameter.value.type, Pointer) and parameter.value.name not in vectors:
             parameter.align = parameter.value.type.dtype.itemsize
 
 
 def _share_rows(lowered: Lowered) -> None:
-    """Replace the kernel of a scan along long rows, if possible, by a kernel in which several blocks share a row."""
+    """Replace the kernel of a row scan, if possible, by one in which several blocks share a row."""
     shared = share_rows(lowered.kernel, lowered.sizes())
     if shared is not None:
         lowered.kernel = shared.kernel
@@ -171,7 +171,7 @@ def _share_rows(lowered: Lowered) -> None:
 
 
 def _merged(first: Lowered, second: Lowered) -> Lowered:
-    """Merge the kernel that computes a split reduction's partial results with the kernel that combines them."""
+    """Merge the two kernels of a split reduction."""
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]

@@ -1,4 +1,4 @@
-"""Lowering of fused operations to kernel IR, with the arguments that a launch passes to the kernel.
+"""Lowering of fused operations to kernel IR.
 
 In: a `Group`. Out: its `Lowered` kernels, usually one. A reduction that is split has two: one reduces each block, and
 the other combines the partial results in order. Scans whose rows several threads share also have two kernels, and
@@ -76,18 +76,18 @@ def scatters_in_any_order(placed: Placed) -> bool:
 
 
 def shares_rows(group: Group, nest: Nest) -> bool:
-    """Return whether fused operations are scans of rows that are long enough for several threads to share a row."""
+    """Return whether a group scans rows that are long enough for several threads to share a row."""
     return _is_scan_group(group, nest) and nest.inner[0].extent > 2 * SCAN_BLOCK
 
 
 def _is_scan_group(group: Group, nest: Nest) -> bool:
-    """Return whether a group consists of independent scans, and elementwise operations, along one loop."""
+    """Return whether a group has one inner loop, with independent scans and elementwise operations."""
     scans = any(p.task.kind == "scan" for p in group.placed) and all(p.stage == 1 for p in group.placed)
     return scans and len(nest.inner) == 1 and not _is_chained(group)
 
 
 def _is_chained(group: Group) -> bool:
-    """Return whether a scan in a group reads another scan's result, so that a block's total depends on other blocks."""
+    """Return whether a scan in a group depends on another scan in the group."""
     behind: set[Expr] = set()
     for p in group.placed:
         later = any(node in behind for node, _ in p.task.reads())
@@ -99,7 +99,7 @@ def _is_chained(group: Group) -> bool:
 
 
 def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
-    """Return the number of elements per block if several threads share a scan, or 0 if the scans are not split.
+    """Return the block length of scans that several threads share, or 0 if the scans are not split.
 
     On a GPU, adjacent threads scan adjacent columns. If the block length is the square root of the column's length, a
     thread processes about twice that number of elements: the elements of its block, and the totals of the previous
@@ -119,7 +119,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split a nest's first inner loop into blocks. Return the split, and a nest whose outermost loop is over blocks."""
+    """Split a nest's first inner loop, and return the split and a nest with a loop over blocks."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

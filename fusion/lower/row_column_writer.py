@@ -52,7 +52,7 @@ def _reductions(group: Group) -> list[Placed]:
 
 
 def _split(loop: Loop, length: int, kept: tuple[int, ...], base: int) -> Split:
-    """Return the split of a loop into blocks of `length` iterations, or into a single block if `length` is 0."""
+    """Split a loop into blocks of `length` iterations, or into a single block if `length` is 0."""
     return Split(-(-loop.extent // length) if length else 1, length or loop.extent, loop.extent, 1, kept, base)
 
 
@@ -124,7 +124,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the loops over the rows and columns that one CPU thread or one thread block of a GPU processes."""
+        """Emit the loops over the rows and columns of one CPU thread or one thread block of a GPU."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)
@@ -141,7 +141,10 @@ class RowColumnWriter(SplitWriter):
         self._row_loop(first, end, 1)
 
     def _range(self, split: Split, cut: int, apart: int = 1) -> tuple[Value, Value]:
-        """Return the first and the end index of the current block, or of an interleaved part of it, along a loop."""
+        """Return the first index and the end index of the current block along a loop.
+
+        If `apart` is greater than 1, return those of the current part of the block.
+        """
         b = self.builder
         extent = self.integer(split.extent, ("whole", split.base))
         if split.blocks == 1:
@@ -157,7 +160,7 @@ class RowColumnWriter(SplitWriter):
         return first, b.op("minimum", b.op("add", start, size), extent)
 
     def _scratch_offset(self, split: Split, cut: int, last: Value | None = None) -> Value:
-        """Return the offset of a block's results in scratch memory, which is ordered by block and unreduced loops."""
+        """Return the offset of a block's results in scratch memory."""
         b = self.builder
         indices = [*self.indices[self.cut : self.row], last]
         total = self.indices[cut] if split.blocks != 1 else None
@@ -191,7 +194,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each row with the row and column accumulators, and return the row accumulators."""
+        """Combine one element of each row with the accumulators, and return the row accumulators."""
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]
@@ -227,7 +230,7 @@ class RowColumnWriter(SplitWriter):
         self.flush_stores()
 
     def traffic(self) -> tuple[int, int]:
-        """Return the numbers of bytes read and bytes written, including partial results and elementwise results."""
+        """Return the bytes read and the bytes written, including partial and elementwise results."""
         read, scratch = super().traffic()
         whole = self.along.blocks == 1
         done = [p for p in self.group.placed if p.stage == 1 and p.task.kind == "map"]

@@ -231,7 +231,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the maximum or mean of all elements, the common shift to which block sums are converted."""
+        """Return the common shift of all blocks: the maximum or mean of all elements."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -261,7 +261,7 @@ class SplitWriter(KernelWriter):
         return shifted
 
     def _totals(self, reductions: list[Placed], sums: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Return the final accumulators, with sums of squared deviations corrected for the mean's rounding error."""
+        """Return the final accumulators, with corrected sums of squared deviations."""
         found: list[Value] = []
         for p, own in self.with_accumulators(reductions, sums):
             divisor = _moment_of(p).divisor
@@ -271,7 +271,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the index of the current result in a scratch buffer: blocks are outermost, then rows in loop order."""
+        """Return the index of the current result in a scratch buffer, given the loops in `order`."""
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:

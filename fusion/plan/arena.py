@@ -1,4 +1,4 @@
-"""Memory of a plan: one arena for all temporaries, allocated before the first kernel runs.
+"""Memory of a plan: one arena for all temporaries.
 
 In: the steps of a plan, which allocate values where they are first needed. Out: the same steps with all allocations
 first. Invariant: no step after the first kernel allocates, so a plan that fails to allocate has changed nothing. Two
@@ -57,7 +57,7 @@ class ArenaFreeList:
         self.top = 0
 
     def allocate(self, nbytes: int) -> int:
-        """Allocate a range in the first gap that is large enough or at the end of the arena, and return its offset."""
+        """Allocate a range in the first large enough gap or at the end, and return its offset."""
         size = -(-max(nbytes, 1) // ALIGNMENT) * ALIGNMENT
         for k, (offset, length) in enumerate(self._free):
             if length >= size:
@@ -84,7 +84,7 @@ class ArenaFreeList:
 
 
 def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs: set[int]) -> tuple[list[Any], int]:
-    """Move all memory allocations to the front of a plan, and return the steps and the new size of its buffer table.
+    """Return the steps of a plan with all allocations first, and the new size of its buffer table.
 
     `steps` are kernels (with their `patches`), calls, donations, pairs ``(slot, nbytes)`` that allocate memory, and slots
     whose memory is released. Slots below `epoch_slots` have memory before the plan runs, and `outputs` are the slots
@@ -108,7 +108,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Assign all buffers in `size` to one arena. Return the remaining steps, and the steps that allocate the arena."""
+    """Assign all buffers in `size` to one arena. Return the other steps, and those that allocate it."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -133,7 +133,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Map each slot that owns memory in the arena to its offset in bytes, and the key -1 to the size of the arena."""
+    """Map slots that own memory in the arena to offsets in bytes, and -1 to the arena's size."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:

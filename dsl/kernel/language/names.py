@@ -1,4 +1,4 @@
-"""Names of the CUDA programming model for use in kernels, such as ``cuda.grid`` and ``cuda.shared.array``.
+"""Names of the CUDA programming model, such as ``cuda.grid`` and ``cuda.shared.array``.
 
 This file contains a table that maps paths to parameters and descriptions, and the objects created from it. The compiler
 recognizes the objects by identity and path. In a kernel that runs as plain Python, the objects call methods of the
@@ -207,7 +207,7 @@ running = _Running()
 
 
 def current_thread(path: str) -> RunningThread:
-    """Return the thread that is currently running in Python mode, or raise TypeError outside of kernels."""
+    """Return the simulated thread that is running, or raise TypeError if there is none."""
     if running.thread is None:
         raise TypeError(f"cuda.{path} works inside a kernel only: in a function under @weft.kernel or @weft.device")
     return running.thread
@@ -376,7 +376,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return a dict that maps paths to the intrinsics, built-in variables and namespaces of `weft.cuda`."""
+    """Return the intrinsics, built-in variables and namespaces of `weft.cuda` by path."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."
@@ -393,7 +393,7 @@ NAMES: Mapping[str, Any] = _make_names()
 
 
 def find_name(path: str) -> Any:
-    """Return the object with a path such as ``"shared.array"``, or raise KeyError for an unknown path."""
+    """Return the object with a path such as ``"shared.array"``, or raise KeyError."""
     return NAMES[path]
 
 

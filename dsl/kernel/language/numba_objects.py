@@ -1,4 +1,4 @@
-"""Conversion of Numba's objects: types, signatures, and decorated functions.
+"""Conversion of Numba's types, signatures and decorated functions.
 
 In: an object from outside a kernel. Out: weft's object for it. Numba is never imported: its objects are recognized by
 the module of their class, and read through their public attributes.

@@ -1,4 +1,4 @@
-"""Numba's promotion rules for numbers, which the kernels of `weft.cuda` use.
+"""Numba's promotion rules for numbers in kernels.
 
 In: an op and the dtypes of its operands; Python numbers are int64, float64 and complex128. Out: the dtypes to which the
 operands are converted before NumPy's promotion. Integer arithmetic uses 64 bits, signed if an operand is signed or a
@@ -31,7 +31,7 @@ _COMPUTED = frozenset(
 
 
 def numba_operands(op: OpDef, kinds: tuple[np.dtype, ...]) -> tuple[np.dtype, ...]:
-    """Return the dtypes to which Numba converts the operands of `op`, before NumPy's promotion applies."""
+    """Return the dtypes to which the operands of `op` are converted before NumPy's promotion."""
     name = op.name
     if name in _KEPT or (name in _IN_OWN_WIDTH and kinds[0].kind == "u"):
         return kinds

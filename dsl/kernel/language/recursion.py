@@ -1,4 +1,4 @@
-"""Recursive functions, which are compiled as separate functions instead of being inlined.
+"""Recursive functions, which are compiled separately instead of inlined.
 
 Invariant: the kind of a function's result is determined over several compilation runs. Until it is known, statements
 that depend on it are omitted.
@@ -62,7 +62,7 @@ def marked(c: Compiler) -> set[Any]:
 
 
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
-    """Compile a call to a recursive function. The first call in a compilation run also compiles the function itself."""
+    """Compile a call to a recursive function."""
     c = call.c
     if keywords:
         c.fail("a function that calls itself is called without keywords")
@@ -75,7 +75,7 @@ def call_recursive(call: Invocation, function: Any, key: object, arguments: list
             entry.result.kind = kind_of(Constant(None))
         # The function was being inlined when it called itself.
         raise Restart
-    if entry.run != c.run:
+    if entry.run != c.run:  # the first call with these argument types in this compilation run
         entry.run = c.run
         _define(call, function, entry, arguments, [v.type for v in flat])
     _flatten_hidden(c, entry, flat)
@@ -190,7 +190,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype]:
-    """Return the IR types of a recursive function's result. A constant, which is known without the call, has none."""
+    """Return the IR types of a recursive function's result (none for a constant)."""
     return [*slot_dtypes(result.kind), *(dtype for part in result.parts for dtype in result_types(part))]
 
 
@@ -213,6 +213,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Build the result of a call from the first IR values in `results`, and remove these values from the list."""
+    """Remove the first IR values from `results`, and build the result of a call from them."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

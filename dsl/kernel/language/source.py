@@ -1,4 +1,4 @@
-"""Source of Python functions: syntax trees, and the source locations of their nodes.
+"""Syntax trees of Python functions, and the source locations of their nodes.
 
 In: a function, which may be a lambda, nested, or defined in a notebook. Out: a `Source`. A function without
 source text, such as one made by `exec`, is decompiled from its byte code. Invariant: line and column numbers are those
@@ -121,7 +121,7 @@ def _without_text(code: CodeType) -> Source:
 
 
 def _lambda_source(code: CodeType) -> Source:
-    """Return the source of a lambda. If a line contains several lambdas, the byte code distinguishes them."""
+    """Return the source of a lambda, which is identified by its line and its byte code."""
     try:
         module = ast.parse("".join(linecache.getlines(code.co_filename)))
     except SyntaxError:  # the file has changed
@@ -134,7 +134,7 @@ def _lambda_source(code: CodeType) -> Source:
 
 
 def outer_value(function: FunctionType, name: str) -> Any:
-    """Return the value of a nonlocal, global or built-in name, or raise KeyError if there is no such name."""
+    """Return the value of a nonlocal, global or built-in name, or raise KeyError if it has none."""
     code = function.__code__
     if name in code.co_freevars:
         cell = (function.__closure__ or ())[code.co_freevars.index(name)]

@@ -1,4 +1,4 @@
-"""Specialization of kernels: compilation of a Python function for given argument types.
+"""Specialization of kernels: compilation for given argument types.
 
 In: the function, one descriptor per parameter, and the target. Out: a `Specialization`. Invariant: compilation
 terminates. The kinds of variables only widen from one compilation run to the next, and there are at most `RUNS_LIMIT`
@@ -59,7 +59,7 @@ class Specialization:
     _functions: dict[Any, Any] = field(default_factory=dict)  # by device
 
     def function_on(self, device: Any) -> Any:
-        """Return the kernel as a function loaded on a device, after compiling and loading it if necessary."""
+        """Return the kernel's function on a device, which is compiled and loaded on first use."""
         function = self._functions.get(device)
         if function is None:
             function = self._functions[device] = obtain_function(device, self.kernel)
@@ -210,7 +210,7 @@ def _finished(c: Compiler, source: Any, options: Options, returns: Any = None, *
 
 
 def identifier(name: str) -> str:
-    """Return a name of letters, digits and underscores, for a function with any name, such as ``<lambda>``."""
+    """Convert a function's name, such as ``<lambda>``, to an ASCII identifier."""
     cleaned = "".join(ch if ch.isascii() and (ch.isalnum() or ch == "_") else "_" for ch in name)
     return cleaned if cleaned and not cleaned[0].isdigit() else f"kernel_{cleaned}"
 

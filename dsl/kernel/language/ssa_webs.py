@@ -1,4 +1,4 @@
-"""SSA webs: local variables, split so that unrelated uses of one name are separate variables.
+"""SSA webs: separate variables for unrelated uses of a local name.
 
 In: the syntax tree of a function. Out: for every node that binds or reads a local name, the number of its variable. If
 a name has two unrelated uses, the two variables may have different types. Invariant: two definitions that reach a
@@ -288,7 +288,7 @@ class _Flow:
         return state
 
     def _until_known(self, operands: list[ast.expr], state: State | None) -> State | None:
-        """Analyze the operands of `and`, `or` or a comparison chain, of which Python may skip the last ones."""
+        """Analyze the operands of `and`, `or` or a comparison chain. Evaluation may end after any."""
         ends = []
         for operand in operands:
             state = self._expression(operand, state)

@@ -69,7 +69,10 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop. To compile it, `action` is called, which evaluates `expression`."""
+    """A statement that the compiler adds to a loop.
+
+    `action` compiles the statement. `expression` is the expression that `action` evaluates.
+    """
 
     _fields = ("expression",)
     expression: ast.expr
@@ -118,7 +121,7 @@ def _annotated(frame: FunctionFrame, node: ast.AnnAssign) -> None:
 
 
 def _augmented(frame: FunctionFrame, node: ast.AugAssign) -> None:
-    """Compile ``target += value``. The owner and the index of the target are evaluated only once."""
+    """Compile an augmented assignment. The owner and index of the target are evaluated once."""
     c, target = frame.compiler, node.target
     store: Callable[[Any], None] = partial(bind, frame, target)
     match target:
@@ -416,7 +419,7 @@ def _raise(frame: FunctionFrame, node: ast.Raise) -> bool:
 
 
 def message_of(c: Compiler, *parts: Any) -> tuple[str, tuple[Any, ...]]:
-    """Return the text of an error message, with a replacement field for each run-time value, and these values."""
+    """Return the text of an error message, and the run-time values for its replacement fields."""
     texts, values = [], []
     for part in parts:
         if isinstance(part, TextValue):

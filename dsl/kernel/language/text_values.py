@@ -96,7 +96,7 @@ def compare_text(c: Compiler, name: str, left: Any, right: Any) -> Any:
 
 
 def text_length(c: Compiler, value: RecordValue) -> Any:
-    """Compile ``len(text)`` for an element of a text array. Trailing null characters do not count."""
+    """Compile ``len(text)``, which does not count trailing null characters."""
     letters = _Letters(c, value)
     b = c.builder
     count = b.constant(0, np.int64)

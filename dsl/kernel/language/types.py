@@ -25,7 +25,7 @@ Layout = Literal["A", "C", "F"]
 
 
 class Type:
-    """Base class of types such as ``float32``, which can be indexed to make array types: ``float32[:]``."""
+    """Base class of types. ``float32[:]`` is an array type, and ``float32(int32)`` a signature."""
 
     __slots__ = ()
 
@@ -51,7 +51,7 @@ class Type:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScalarType(Type):
-    """The type of a scalar. A call with a value casts the value, and a call with types returns a signature."""
+    """The type of a scalar, such as ``float32``. Calling the type with a value casts the value."""
 
     name: str
     dtype: np.dtype
@@ -328,7 +328,7 @@ def __getattr__(name: str) -> ScalarType:
 
 
 def from_dtype(dtype: Any) -> Type:
-    """Return the type of a NumPy dtype: a scalar, a record, a nested array, a date, a duration or text.
+    """Return the kernel type for a NumPy dtype.
 
     Raises
     ------
@@ -457,7 +457,10 @@ _MAKERS["Array"] = ArrayType
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that a text such as ``"float32[:, ::1]"`` describes, or raise TypeError for other texts."""
+    """Return the type that a text such as ``"float32[:, ::1]"`` describes.
+
+    Raises TypeError if the text describes no type.
+    """
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")
@@ -524,7 +527,7 @@ def _parse(text: str) -> Any:
 
 
 def _read(node: ast.expr, text: str, lead: int) -> Any:
-    """Return the object that a syntax node of a signature stands for, such as a type or a constant."""
+    """Return the object that a syntax node of a signature describes, such as a type."""
 
     def fail(at: ast.AST, what: str) -> TypeError:
         return _refuse(text, lead + getattr(at, "col_offset", 0), what)
@@ -577,7 +580,7 @@ def _axes(node: ast.expr, fail: Callable[[ast.AST, str], TypeError]) -> tuple[sl
 
 
 def element_dtype(kind: type) -> np.dtype:
-    """Return the dtype of array elements of the scalar or record type `kind`, or raise TypeError for other types."""
+    """Return the dtype of the scalar or record type `kind`, or raise TypeError for other types."""
     found = as_type(kind)
     dtype = getattr(found, "dtype", None)
     if not isinstance(dtype, np.dtype) or isinstance(found, ElementType):

@@ -1,4 +1,4 @@
-"""Compilation of method calls in kernels: methods of arrays, numbers, named tuples and dataclasses."""
+"""Compilation of method calls in kernels, such as ``array.sum()``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def call_method(call: Invocation, owner: object, name: str, arguments: list[Any]
 
 
 def check_constructor(c: Compiler, maker: type) -> None:
-    """Raise KernelTypeError if the class of a named tuple or dataclass has a ``__post_init__`` method."""
+    """Raise KernelTypeError if a named tuple or dataclass has a ``__post_init__`` method."""
     if hasattr(maker, "__post_init__"):
         c.fail(f"{maker.__name__} has a method __post_init__, which a kernel cannot run: make the object outside")
 
@@ -141,7 +141,7 @@ def _variable_of(call: Invocation) -> Any:
 
 
 def _fold(call: Invocation, array: ArrayValue, start: ScalarValue, combine: Callable[[Any, TupleValue], Any]) -> Any:
-    """Compile a loop over an array's indices, in order, that replaces the result by ``combine(result, index)``."""
+    """Compile a loop over an array's indices that executes ``result = combine(result, index)``."""
     c = call.c
     total = _variable_of(call)
     c.assign(total, start)
@@ -242,7 +242,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Emit code that replaces a negative run-time length in a reshape by the one that preserves the array's size."""
+    """Emit code that computes the missing length of a reshape if a run-time length is negative."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:

@@ -168,14 +168,14 @@ def compare(frame: FunctionFrame, node: ast.AST, operator: ast.cmpop, left: Any,
 
 
 def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
-    """Compile ``left is right``. Run-time bools and enumeration members are numbers, so their values are compared."""
+    """Compile ``left is right``."""
     if isinstance(left, Constant) and isinstance(right, Constant) and left.value is right.value:
         return Constant(True)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Constant) and (one.value is None or isinstance(one.value, (bool, enum.Enum, type))):
             if isinstance(other, ScalarValue) and isinstance(one.value, (enum.Enum, bool)):
                 if isinstance(one.value, enum.Enum) or other.dtype == BOOL:
-                    return c.apply("equal", other, one)
+                    return c.apply("equal", other, one)  # run-time bools and enumeration members are numbers
             return Constant(False)
     c.fail("`is` compares with None, True, False or enumeration members; use == for numbers")
 

@@ -67,9 +67,10 @@ class TupleValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaseAxis:
-    """The indices of a view along one axis of its base array: `start`, and further ones in steps along the view's `axis`.
+    """The indices of a view along one axis of its base array.
 
-    If `axis` is None, `start` is the only index.
+    The first index is `start`, and the index grows by `step` along the view's axis `axis`. If `axis` is None, `start`
+    is the only index.
     """
 
     start: Extent
@@ -107,7 +108,7 @@ class ArrayValue:
 
 
 def base_of(array: ArrayValue) -> tuple[Any, ...]:
-    """Return a key that identifies the base array of a view. An array that is no view is its own base array."""
+    """Return a key for the base array of `array`, which is `array` itself if it is no view."""
     return array.base or (array.pointer, array.strides)
 
 
@@ -139,7 +140,7 @@ class DateValue:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChildKernel:
-    """A kernel with its launch configuration, as in ``kernel[grid, block]`` inside another kernel."""
+    """The value ``kernel[grid, block]`` in another kernel: a kernel with a launch configuration."""
 
     kernel: Any
     configuration: Any
@@ -163,7 +164,7 @@ class Zipped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indices:
-    """The value ``np.ndindex(*shape)`` in a kernel or, with an array of this shape, ``np.ndenumerate(array)``."""
+    """The value ``np.ndindex(*shape)`` or, with `array`, ``np.ndenumerate(array)`` in a kernel."""
 
     shape: tuple[Any, ...]
     array: ArrayValue | None = None
@@ -234,7 +235,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalValue:
-    """A value that may be None at run time, with a run-time bool that tells whether it is present.
+    """A value that may be None at run time: `value` if `present` is true, otherwise None.
 
     `value` is None until the compiler sees an assignment of another value.
     """
@@ -285,7 +286,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable that always refers to one compile-time value, such as an `ArrayValue` or a `Closure`."""
+    """The kind of a variable that always has the same compile-time value, such as a `Closure`."""
 
     text: str
 
@@ -339,10 +340,7 @@ def is_none(kind: Kind | None) -> bool:
 
 
 def array_kind(array: ArrayValue) -> ArrayKind | None:
-    """Return the kind of a variable for arrays of the same dtype, rank and memory space as `array`.
-
-    Return None for local arrays of records and text.
-    """
+    """Return the `ArrayKind` of an array, or None for a local array of records or text."""
     if array.space == "local" and in_bytes(array.dtype):
         return None
     known = tuple(n for n in array.shape if isinstance(n, int))
@@ -361,7 +359,7 @@ def is_text_dtype(dtype: np.dtype) -> bool:
 
 
 def in_bytes(dtype: np.dtype) -> bool:
-    """Return whether kernels access elements of `dtype` through byte pointers, as for records and text."""
+    """Return whether `dtype` is a record or text dtype, which kernels access through byte pointers."""
     return dtype.names is not None or is_text_dtype(dtype)
 
 
@@ -418,7 +416,7 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def runtime_kind(kind: Kind) -> Kind | None:
-    """Return the kind of a variable that stores at run time the values of a variable of kind `kind`.
+    """Return the kind of the run-time values of a variable of kind `kind`.
 
     For a `ConstantKind`, this is the kind of a number or date, or None for other constants. Other kinds are returned
     unchanged.
@@ -443,7 +441,7 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind of a variable that holds values of two kinds, or None if no kind can represent both.
+    """Return a kind for the values of both kinds, or None if there is no such kind.
 
     If `numba` is true, Python numbers are not weak.
     """

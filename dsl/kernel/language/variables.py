@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Restart(Exception):
-    """Raised to restart a kernel's compilation, because an assumption, such as the kind of a variable, was wrong."""
+    """Raised to restart a kernel's compilation after an assumption has proved wrong."""
 
 
 class Unresolved(Exception):
@@ -81,7 +81,7 @@ class Variable:
         self.assignments = 0
 
     def now(self, run: int) -> Variable:
-        """Return the variable that has replaced this variable in a compilation run, or this variable itself."""
+        """Return the last replacement of this variable in a compilation run, or the variable itself."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -110,7 +110,7 @@ class Variables:
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`. It is the same object in all runs of a compilation."""
+        """Return the variable with the key `key`, which all runs of a compilation share."""
         return self.variables.setdefault(key, Variable(name))
 
     def assign(self, variable: Variable, value: object) -> None:
@@ -176,7 +176,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the kind to join with that of `value`, which is assigned to a variable with a compile-time value.
+        """Return the variable's kind, which the caller joins with the kind of the assigned `value`.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.
@@ -196,7 +196,7 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the `array_kind` of an array. Restart the compilation if a local array's dtype has no arena yet.
+        """Return the `array_kind` of an array, or raise Restart if the array needs a new arena.
 
         Local arrays must be allocated in an arena, so that an offset identifies them at run time.
         """
@@ -214,7 +214,7 @@ class Variables:
                 variable.parts[0].kind = runtime_kind(kind) or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Allocate a local array in the arena for its dtype, or return None if the dtype has no arena."""
+        """Return a pointer to `count` elements of the arena for `dtype`, or None if there is no arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None
@@ -332,7 +332,7 @@ class Variables:
         )
 
     def assembled(self, variable: Variable, numbers: list[Value], load_part: Callable[[Variable], Any]) -> Any:
-        """Return the value of a variable, built from the `numbers` that represent it (see `_slot_values`).
+        """Build the value of a variable from the `numbers` that represent it (see `_slot_values`).
 
         `load_part` returns the value of one of the variable's parts, such as an item of a tuple.
         """

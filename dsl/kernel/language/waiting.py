@@ -17,7 +17,7 @@ LIMIT = 2**30  # iterations
 
 
 def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
-    """Return a counter for a loop that only waits for other threads, or None if the loop is not checked."""
+    """Return an iteration counter for a waiting loop, or None if the loop is not checked."""
     c = frame.compiler
     if not c.reporting or c.target is None or c.target.machine.is_gpu or not _only_waits(node):
         return None
@@ -33,7 +33,7 @@ def _only_waits(node: ast.While) -> bool:
 
 
 def count_waiting(c: Compiler, counter: Variable) -> None:
-    """Emit code that counts the iterations of a waiting loop, and reports an error if there are too many."""
+    """Emit code that counts a waiting loop's iterations, and reports an error above `LIMIT`."""
     count = c.apply("add", c.load(counter), Constant(1))
     c.assign(counter, count)
     c.report(

@@ -1,1 +1,1 @@
-"""Kernels as Python objects: specialization, ahead-of-time compilation, launch and inspection."""
+"""Kernels as Python objects: compilation, launch and inspection."""

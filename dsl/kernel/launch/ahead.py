@@ -1,4 +1,4 @@
-"""Ahead-of-time compilation of kernels and device functions to PTX, without a GPU.
+"""Ahead-of-time compilation of kernels and device functions to PTX.
 
 In: a Python function and a signature. Out: the PTX text and the result type. If the compute capability is given, no
 driver is called. `inspection.architecture` selects the default architecture.
@@ -86,7 +86,7 @@ def compile_ptx(
 
 
 def _has_weak_scalars(pyfunc: Any) -> bool:
-    """Return whether Python numbers are weak in a function, by its decorator or by the `weak_scalars` setting."""
+    """Return whether Python numbers are weak in a function."""
     if isinstance(pyfunc, KernelDispatcher):
         return not pyfunc.options.numba
     weak = setting("weak_scalars")
@@ -137,7 +137,9 @@ def _specialized(
 
 
 def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile a function to PTX for the current GPU or, without a GPU, for the default architecture of `compile_ptx`.
+    """Compile a function to PTX for the current GPU.
+
+    Without a GPU, the architecture is the default of `compile_ptx`.
 
     Examples
     --------
@@ -155,11 +157,13 @@ def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tup
 def compile(
     pyfunc: Any, sig: Any, output: str = "ptx", abi: str = "c", device: bool = True, **options: Any
 ) -> tuple[Any, Any]:
-    """Compile a device function, or a kernel if `device` is false, and return the PTX and the result type.
+    """Compile a device function or a kernel, and return the PTX and the result type.
 
     Parameters
     ----------
     output : {"ptx"}
+    device : bool
+        Whether to compile a device function. Otherwise, a kernel is compiled.
 
     Examples
     --------
@@ -175,7 +179,9 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function like `compile`, for the current GPU or, without a GPU, `compile_ptx`'s default architecture.
+    """Compile a function like `compile`, for the current GPU.
+
+    Without a GPU, the architecture is the default of `compile_ptx`.
 
     Examples
     --------

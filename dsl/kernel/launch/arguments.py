@@ -1,4 +1,4 @@
-"""Kernel arguments: their type descriptors, and the 64-bit words that encode them.
+"""Type descriptors of kernel arguments, and their encoding as 64-bit words.
 
 In: a Python object, or a type of a signature. Out: a hashable descriptor, equal for all arguments of one
 specialization. The descriptor determines the kernel's parameters and, together with an object, the words that a launch
@@ -49,7 +49,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Same(types.Type):
-    """The type of a kernel argument that is a compile-time constant, together with the argument's value.
+    """The type of a kernel argument that is a compile-time constant, with the constant's value.
 
     Two such types are equal if their values are identical or, for a str, an enum member or None, equal.
     """
@@ -97,7 +97,10 @@ def describe_scalar(value: Any) -> Descriptor | None:
 
 
 def describe_array(dtype: np.dtype, ndim: int, packed: bool, writable: bool = True) -> Descriptor:
-    """Return the type descriptor of an array argument. `packed` is true for a C-contiguous array."""
+    """Return the type descriptor of an array argument.
+
+    `packed` tells whether the array is C-contiguous. Raises KernelTypeError for unsupported dtypes.
+    """
     base = dtype.newbyteorder("=")
     if base != dtype:
         raise KernelTypeError(
@@ -145,7 +148,7 @@ def describe(value: object) -> Descriptor:
 
 
 def parts_of(value: object) -> tuple[Any, tuple[str, ...], tuple[Any, ...]] | None:
-    """Return the class, the field names and the items of a tuple, dataclass or vector, or None for other values.
+    """Return the class, field names and items of a tuple, dataclass or vector, otherwise None.
 
     The class of a plain tuple is None.
     """
@@ -211,9 +214,9 @@ _TAKES = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
 
 def is_lossless(given: Descriptor, wanted: Descriptor) -> bool:
-    """Return whether an argument can be passed as another type, with no casts or only safe casts in NumPy's sense.
+    """Return whether an argument can be passed as another type without lossy casts.
 
-    `given` and `wanted` are descriptors.
+    `given` and `wanted` are descriptors. Casts that are safe in NumPy's sense are not lossy.
     """
     match given, wanted:
         case ("scalar", dtype, _), ("scalar", target, _):

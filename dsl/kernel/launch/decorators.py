@@ -20,14 +20,14 @@ _REJECTED = {
 
 
 def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
-    """Convert a function to a kernel or, with ``device=True``, to a function that kernels can call.
+    """Convert a function to a kernel or, with ``device=True``, to a device function.
 
     Parameters
     ----------
     func_or_sig : function, or signature(s)
         The function or the signatures, as in `weft.kernel`.
     device : bool
-        Whether to create a device function.
+        Whether to create a device function, which kernels can call.
     weak_scalars : bool
         Whether Python numbers take the dtype of the other operand, as in NumPy 2 and `weft.kernel`. By default, Python
         numbers are int64 and float64, and integer arithmetic uses 64 bits, as in Numba. The setting

@@ -43,7 +43,10 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError if it is invalid."""
+    """Return a grid or block size as three integers.
+
+    Raises KernelTypeError if the size contains other values than integers, and LaunchError for other invalid sizes.
+    """
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"{what}dim must be a sequence of 1, 2 or 3 integers, got {list(items)}")
@@ -165,7 +168,11 @@ class KernelDispatcher(KernelFunction, Inspection):
         return self.configure(*configuration)
 
     def configure(self, griddim: Any, blockdim: Any, stream: object = 0, sharedmem: int = 0) -> ConfiguredKernel:
-        """Return the kernel with a launch configuration: grid, block, stream and dynamic shared memory."""
+        """Return the kernel with a launch configuration.
+
+        `sharedmem` is the size of each block's dynamic shared memory in bytes. Raises LaunchError or KernelTypeError if
+        the configuration is invalid.
+        """
         if isinstance(sharedmem, bool) or not isinstance(sharedmem, (int, np.integer)):
             raise LaunchError(f"bytes of shared memory are an integer, not {sharedmem!r}")
         shared = int(sharedmem)
@@ -216,7 +223,7 @@ class KernelDispatcher(KernelFunction, Inspection):
     def specialization(
         self, descriptors: tuple[Any, ...], target: Any, index: np.dtype, block: Triple | None, sanitized: bool = False
     ) -> Specialization:
-        """Return the specialization for arguments with the given type descriptors. Compile it if necessary.
+        """Return the specialization for the given type descriptors, after compiling it if necessary.
 
         If `sanitized` is true, the kernel is instrumented for the sanitizer.
 
@@ -288,9 +295,9 @@ class KernelDispatcher(KernelFunction, Inspection):
         return launch.device, launch.describe()
 
     def recompile(self) -> None:
-        """Recompile the kernel for all argument types that it was compiled for, with the current global variables.
+        """Recompile the kernel's specializations with the current global variables.
 
-        The kernel is compiled for the default device.
+        They are compiled for the default device. Specializations for the sanitizer are only discarded.
         """
         self.generation += 1
         keys = [key for key in self._found if key.mode != "sanitized"]
@@ -363,7 +370,7 @@ class KernelDispatcher(KernelFunction, Inspection):
 
 
 def _is_single(kernel: Kernel) -> bool:
-    """Return whether a kernel has float32 scalars or arrays as parameters, but none of float64 or complex128."""
+    """Return whether a kernel's parameters include float32, but neither float64 nor complex128."""
     kinds = {getattr(p.value.type, "dtype", p.value.type) for p in kernel.parameters}
     return np.dtype(np.float32) in kinds and kinds.isdisjoint((np.dtype(np.float64), np.dtype(np.complex128)))
 

@@ -1,4 +1,4 @@
-"""Argument hints `In`, `Out` and `InOut` for host arrays, which tell a launch what to copy."""
+"""Argument hints `In`, `Out` and `InOut` for the copying of host arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspection of kernels: their code at each compilation stage, resource usage and signatures.
+"""Inspection of a kernel's code, resource usage and signatures.
 
 Invariant: no GPU is needed. GPU code is compiled for the device's architecture or a given one. Queries of resources
 that only the assembler knows (registers, memory) need nvJitLink.
@@ -148,7 +148,7 @@ class Inspection:
         return found if signature is None else next(iter(found.values()))
 
     def stage(self, name: str, signature: Any = None, cc: Any = None) -> str:
-        """Return the code of one specialization after a compilation stage, such as ``llvm`` or ``asm``.
+        """Return the code after the compilation stage `name`, such as ``llvm`` or ``asm``.
 
         Without a signature, the first specialization is used.
         """
@@ -174,7 +174,7 @@ class Inspection:
         return self._asked(signature, cc, attrgetter("sass"))
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the same machine code as `inspect_sass`, without the control-flow graph that Numba adds."""
+        """Return the result of `inspect_sass`, without the control-flow graph that Numba adds."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:
@@ -198,21 +198,21 @@ class Inspection:
         return self._resource(signature, cc, lambda kernel: kernel.resources["registers"])
 
     def get_shared_mem_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the bytes of static shared memory per block for one signature, or a dict for all signatures."""
+        """Return the bytes of static shared memory per block for one signature, or a dict for all."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["shared"])
 
     def get_local_mem_per_thread(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of local memory per thread for one signature, or a dict for all signatures."""
+        """Return the bytes of local memory per thread for one signature, or a dict for all."""
         return self._resource(signature, cc, lambda kernel: kernel.resources["stack"])
 
     def get_const_mem_size(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the number of bytes of constant memory for one signature, or a dict for all signatures."""
+        """Return the bytes of constant memory for one signature, or a dict for all."""
         return self._resource(signature, cc, _constant_bytes)
 
     def get_max_threads_per_block(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the maximum number of threads per block for one signature, or a dict for all signatures.
+        """Return the maximum number of threads per block for one signature, or a dict for all.
 
-        Launch bounds and register usage may reduce it below 1024.
+        Launch bounds and register usage may reduce this number below 1024.
         """
         return self._resource(signature, cc, _most_threads)
 

@@ -1,4 +1,4 @@
-"""Kernel launches: conversion of arguments, copies of host arrays, error reports, and launches of child kernels.
+"""Kernel launches, including host copies, error reports and child kernels.
 
 After a kernel has ended, the host executes the launches that the kernel's threads have appended to the launch queue.
 These launches are executed in the order of their records, in the parent's stream.
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note that an error report adds to an exception object, replacing the note of an earlier report."""
+    """A note that an error report adds to an exception, in place of an earlier report's note."""
 
     __slots__ = ()
 
 
 class _Parts(NamedTuple):
-    """A tuple, dataclass or vector argument: its constructor, its field names and its prepared items."""
+    """A prepared tuple, dataclass or vector argument: its class, field names and items."""
 
     maker: Any
     names: tuple[str, ...]
@@ -68,7 +68,7 @@ class _Parts(NamedTuple):
 
 
 class DispatchedLaunch:
-    """One launch of a kernel, with its device, its converted arguments, and functions that copy results to the host."""
+    """One launch of a kernel, with its device and its converted arguments."""
 
     sanitized = False  # whether to launch the kernel instrumented for the sanitizer
 
@@ -136,7 +136,7 @@ class DispatchedLaunch:
         self._finish(found, record, queue)
 
     def _finish(self, found: Specialization, record: Any, queue: Any) -> None:
-        """Raise the error that the kernel has reported. If there is none, execute the launches in the launch queue."""
+        """Raise the error that the kernel has reported, or execute the launches in the launch queue."""
         if record is not None:
             _report(self.device, record, found)
         if queue is not None:
@@ -153,13 +153,13 @@ class DispatchedLaunch:
         return default_device()
 
     def choose_index(self) -> np.dtype:
-        """Return int32 if all indices, byte offsets and thread indices are well within its range, otherwise int64."""
+        """Return the dtype of the kernel's indices: int32 if they are small enough, otherwise int64."""
         launcher = self.launcher
         threads = [g * b for g, b in zip(launcher.grid, launcher.block, strict=True)]
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument, or a copy if the array is `written` and shares the buffer."""
+        """Return the buffer of an array argument; see `exclusive` for a `written` array."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)
@@ -193,7 +193,7 @@ class DispatchedLaunch:
             start()
 
     def describe(self) -> tuple[Any, ...]:
-        """Return the type descriptors of all arguments. They select the specialization of the kernel."""
+        """Return the type descriptors of all arguments, which select the specialization."""
         return tuple(self._describe(value) for value in self.given)
 
     def _prepare(self, value: Any) -> Any:
@@ -300,7 +300,7 @@ class DispatchedLaunch:
                 items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
-        """Append the 64-bit words of the kernel's hidden arguments, such as the launch queue, to `items`.
+        """Append the words of the kernel's hidden arguments, such as the launch queue, to `items`.
 
         Return the buffers of the error report and of the launch queue. A buffer is None if the kernel has no such
         argument.
@@ -411,7 +411,7 @@ def _launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) 
 
 
 def _spans_of(descriptors: tuple[args.Descriptor, ...], words: list[int]) -> tuple[list[int], list[int]]:
-    """Return the size in bytes of each array argument's memory, and the lengths of all axes of these arrays."""
+    """Return the memory span in bytes of each array argument, and the lengths of all axes."""
     spans: list[int] = []
     extents: list[int] = []
     at = 0
@@ -446,7 +446,7 @@ class HostCopies:
         self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
-        """Return an argument without its hint, and with views of the host copies in place of device arrays."""
+        """Return an argument with host copies in place of device arrays, and without hints."""
         return args.map_leaves(self._convert_leaf, value)
 
     def _convert_leaf(self, value: Any) -> Any:

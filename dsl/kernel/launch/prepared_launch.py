@@ -1,4 +1,4 @@
-"""Cache of a configured kernel's launches. The keys contain the types of numbers, and the dtypes and layouts of arrays.
+"""Cache of a configured kernel's launches.
 
 In: the arguments of a launch. Out: the launch's 64-bit words, in which only addresses and numbers are new. Invariant:
 the signature contains everything that a specialization depends on, so a cached launch uses the right specialization.

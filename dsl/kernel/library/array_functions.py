@@ -1,4 +1,4 @@
-"""Support in kernels for NumPy's functions of whole arrays, such as `median`, `sort` and `zeros`.
+"""NumPy's functions of whole arrays in kernels, such as `median` and `sort`.
 
 In: arrays in any memory. Out: numbers, or arrays in local memory, whose shape must be known at compile time. Each
 thread computes its own result. Most functions are written in the kernel language; sorts and scans write to a local
@@ -84,7 +84,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a function that reduces the non-NaN elements of an array with `step`, starting from ``start(x[:0])``."""
+    """Return a function that reduces the elements of an array that are not NaN."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result
@@ -285,7 +285,7 @@ for _name, _value in (("zeros", Constant(0)), ("ones", Constant(1)), ("empty", N
 
 
 def common_dtype(numbers: list[Any]) -> np.dtype:
-    """Return the common dtype of numbers. A Python float counts as float64, and a Python int as int64 or uint64."""
+    """Return the common dtype of scalars and constant numbers."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(n.value).dtype for n in numbers]
     return np.result_type(*beside(kinds))
 

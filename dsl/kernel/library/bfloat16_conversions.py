@@ -1,4 +1,4 @@
-"""Conversions to and from bfloat16 in the kernel language, under Numba CUDA's names.
+"""Conversions to and from bfloat16, under Numba CUDA's names.
 
 In: numbers, which are first cast to the dtype at the start of a function's name. Out: numbers of the second dtype in
 the name. Invariant: the conversion between these dtypes rounds once, in the direction at the end of the name (``rn`` to

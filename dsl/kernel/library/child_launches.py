@@ -54,7 +54,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
 
 
 def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter for the launch queue, and the list of the launch sites that use the queue.
+    """Return the hidden parameter for the launch queue, and the list of launch sites.
 
     A launch site is a pair of a kernel and the type descriptors of its arguments.
     """

@@ -1,4 +1,4 @@
-"""Compilation of kernels' calls to built-in, `operator` and library functions, NumPy's reductions, and date types.
+"""Compilation of calls in kernels to built-in and library functions.
 
 In: a call and its arguments as values. Out: a value.
 """
@@ -195,7 +195,7 @@ def _isinstance(call: Invocation, value: object, classes: Any) -> Any:
 
 
 def _classes(c: Compiler, classes: object) -> list[Any]:
-    """Return the classes in the second argument of `isinstance`, which may be a nested tuple or a union."""
+    """Return the classes in the second argument of `isinstance`."""
     if isinstance(classes, TupleValue):
         return [wanted for item in classes.items for wanted in _classes(c, item)]
     held = known(c, classes, "a class")
@@ -292,9 +292,9 @@ def _print(call: Invocation, *values: Any, sep: Any = None, end: Any = None) -> 
 
 
 def _conversion(c: Compiler, number: ScalarValue, spec: str) -> str:
-    """Return the printf conversion, without the percent sign, for the Python format `spec` of a scalar.
+    """Convert a Python format of a scalar to a printf conversion without the percent sign.
 
-    An empty string stands for the default format.
+    The result "" stands for the default format.
     """
     spec = spec.removeprefix("-")  # the default in Python, but alignment in C
     if not spec and c.numba and dtype_kind(number.dtype) == "f":

@@ -1,4 +1,4 @@
-"""The decorator `weft.guvectorize`, which makes generalized ufuncs that run on any device.
+"""The decorator `weft.guvectorize`, which makes generalized ufuncs.
 
 In: a Python function of arrays, and a layout such as ``"(m,n),(n,p)->(m,p)"``. Out: a generalized ufunc. A call
 launches one kernel on evaluated inputs, with new or given output arrays. Invariant: core axes come last, and the
@@ -27,7 +27,7 @@ Layout = tuple[tuple[str, ...], ...]
 
 
 def parse_layout(text: str) -> tuple[Layout, Layout]:
-    """Parse a layout such as ``"(m,n),(n,p)->(m,p)"``, and return the core axes of inputs and outputs."""
+    """Return the core axes of inputs and outputs in a layout such as ``"(m,n),(n,p)->(m,p)"``."""
     group = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
     if not re.fullmatch(rf"\s*{group}(\s*,\s*{group})*\s*->\s*({group}(\s*,\s*{group})*)?\s*", text):
         raise KernelTypeError(f"a layout reads as '(m,n),(n)->(m)', not {text!r}")
@@ -127,7 +127,7 @@ class GeneralizedFunction:
         return results[0] if len(results) == 1 else tuple(results)
 
     def _named_outputs(self, given: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-        """Return the argument `out` as a tuple. Raise ValueError if `given` contains positional output arrays."""
+        """Return the argument `out` as a tuple, or raise ValueError if it is invalid."""
         if given:
             raise ValueError("cannot specify argument 'out' as both positional and keyword")
         named = out if isinstance(out, tuple) else (out,)

@@ -1,4 +1,4 @@
-"""Cooperative groups of threads, such as `cg.this_grid` and `cg.this_thread_block`.
+"""Cooperative groups: the grid, thread blocks, and groups of lanes of a warp.
 
 In: the intrinsics. Out: plain objects with numeric fields and methods, written in the kernel language, so that the same
 code runs as Python and compiles. Ranks count from the group's first thread. In the bit masks that `ballot` and the
@@ -87,10 +87,10 @@ def _reduction(name: str, result: str) -> Callable[..., Any]:
 
 
 class LaneGroup:
-    """Base class of groups of lanes of one warp. The method `mask` of each subclass returns a bit mask of the lanes."""
+    """Base class of groups of lanes of one warp."""
 
     __slots__ = ()
-    mask: Callable[[], int]
+    mask: Callable[[], int]  # returns a bit mask of the lanes
 
     def sync(self) -> None:
         """Wait for all threads of the group."""
@@ -114,7 +114,7 @@ class LaneGroup:
 
 @dataclass(frozen=True, slots=True)
 class Tile(LaneGroup):
-    """A part of a thread block that consists of `width` adjacent lanes of a warp. `width` is a power of two."""
+    """A group of `width` adjacent lanes of a warp, where `width` is a power of two."""
 
     width: int
 
@@ -147,17 +147,23 @@ class Tile(LaneGroup):
         return cuda.shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if no such thread exists."""
+        """Return the `value` of the thread `delta` ranks below.
+
+        If the tile has no such thread, return this thread's `value`.
+        """
         return cuda.shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if no such thread exists."""
+        """Return the `value` of the thread `delta` ranks above.
+
+        If the tile has no such thread, return this thread's `value`.
+        """
         return cuda.shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:
         """Return the `value` of the thread whose rank is this thread's rank XOR `mask`.
 
-        If the tile has no such thread, return this thread's `value`.
+        `mask` must be less than the tile's size.
         """
         return cuda.shfl_xor_sync(self.mask(), value, mask, self.width)
 

@@ -86,7 +86,7 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 function that takes bfloat16 bits, but does not convert the function's result."""
+    """Return a version of a float32 function whose arguments are bfloat16 bits."""
 
     def on_bits(*bits: Any) -> Any:
         return function(*[bfloat16_to_float(x) for x in bits])
@@ -112,7 +112,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 comparison for bfloat16 bits. The version is also true if either number is NaN."""
+    """Return a version of a float32 comparison for bfloat16 bits that is also true for NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = bfloat16_to_float(x), bfloat16_to_float(y)
@@ -122,7 +122,7 @@ def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _saturated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a function on bfloat16 bits, with the result clamped to [0, 1]. A NaN result becomes 0."""
+    """Return a version of a function on bfloat16 bits that clamps results to [0, 1], and NaN to 0."""
 
     def on_bits(*bits: Any) -> Any:
         result = bfloat16_to_float(function(*bits))

@@ -60,7 +60,7 @@ def handles_path(path: str) -> Callable[[Handler], Handler]:
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers one function as the handler for calls to several intrinsics.
+    """Return a decorator that registers a function as the handler for several intrinsics.
 
     The function's first argument is the value in `variants` for the intrinsic.
     """
@@ -169,7 +169,7 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
 
 
 class NeedsLaunch(Exception):
-    """Raised if the shape of an array may depend on the block size, and so cannot be computed before a launch."""
+    """Raised if the shape of an array may depend on the block size of the launch."""
 
 
 def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:

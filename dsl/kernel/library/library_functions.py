@@ -1,4 +1,4 @@
-"""Library functions in kernels, with implementations for GPUs, CPUs and Python mode.
+"""Library functions in kernels: libdevice, float16 and bfloat16 functions.
 
 In: an entry of a table of libdevice, float16 or bfloat16 functions. Out: an object that runs on numbers as plain
 Python, and that the compiler lowers. The host implementation is an op or a function in the kernel language. If the
@@ -86,7 +86,7 @@ class LibraryFunction:
         return made if len(made) > 1 else made[0]
 
     def _on_bfloat16(self, values: tuple[Any, ...]) -> Any:
-        """Call the function in plain Python on the bits of bfloat16 numbers, and return resulting bits as bfloat16."""
+        """Compute the function in plain Python for scalars that include bfloat16 numbers."""
         bfloat16 = next(v.dtype for v in values if isinstance(v, np.generic) and is_bfloat16(v.dtype))
         bits = (
             v.view(np.uint16) if type(v) is bfloat16.type and d == np.uint16 else v
@@ -102,7 +102,7 @@ class LibraryFunction:
 
 
 def op_in_python(name: str) -> Callable[..., Any]:
-    """Return the Python function that computes an op: NumPy's function, or the op's reference function."""
+    """Return the Python function that computes an op: NumPy's ufunc, or the op's reference."""
     definition = find_op(name)
     found = getattr(np, definition.ufunc) if definition.ufunc else definition.reference
     assert found is not None

@@ -1,4 +1,4 @@
-"""Linking of kernels with separately compiled code, whose functions the kernels can call.
+"""Linking of kernels with separately compiled code.
 
 In: a function's name and signature, and files or their contents. Out: an object that kernels call. In Numba's calling
 convention, ``extern "C" __device__ int name(result* r, arguments...)`` writes its result through the first pointer and

@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to scalar functions of Python, `math`, `cmath` and NumPy."""
+"""Compilation of calls in kernels to scalar functions of Python and NumPy."""
 
 from __future__ import annotations
 
@@ -229,9 +229,9 @@ def _isqrt(call: Invocation, n: Any) -> Any:
 
 
 def _integer_root(n: Any, kind: Any, largest: int) -> Any:
-    """Compute `math.isqrt` in a kernel. The rounded float64 root is never too small, but may be too large by 1."""
+    """Compute `math.isqrt` in a kernel."""
     root = kind(min(int(np.sqrt(float(n))), largest))
-    return root - (root * root > n)
+    return root - (root * root > n)  # (the rounded root is never too small, but may be too large by 1)
 
 
 @handles(math.modf, np.modf)

@@ -1,4 +1,4 @@
-"""The function `weft.reduce`, which makes reductions of arrays from a user's function.
+"""The function `weft.reduce`, which makes reductions from user functions.
 
 Invariant: the order of the reduction depends only on the number of reduced elements, so results are reproducible. The
 function must be associative and commutative.

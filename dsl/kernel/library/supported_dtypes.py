@@ -1,4 +1,4 @@
-"""The dtypes that atomics, warp operations and cache operators support, in compiled kernels and in Python mode.
+"""The dtypes that atomics, warp operations and cache operators support.
 
 In: an operation and a dtype. Out: the message of an error, or None.
 """
@@ -20,7 +20,7 @@ _WORDS = {"i": "int", "u": "uint", "f": "float"}
 
 
 def reject_atomic(name: str, dtype: np.dtype) -> str | None:
-    """Return an error message if ``cuda.atomic.NAME`` does not support arrays of a dtype, otherwise None."""
+    """Return an error message if the atomic operation `name` does not support a dtype, or None."""
     kinds, sizes = _ATOMICS[name]
     takes = [f"{_WORDS[kind]}{8 * size}" for kind in kinds for size in sizes if kind == "f" or size > 2]
     if dtype.name in takes:
@@ -29,7 +29,7 @@ def reject_atomic(name: str, dtype: np.dtype) -> str | None:
 
 
 def reject_reduction(kind: str, dtype: np.dtype) -> str | None:
-    """Return an error message if the op `kind` cannot combine numbers of a dtype across a warp, otherwise None."""
+    """Return an error message if the op `kind` cannot reduce a dtype across a warp, or None."""
     sort = dtype_kind(dtype)
     if sort in "iu" or (sort == "f" and not kind.startswith("bitwise")):
         return None
@@ -37,10 +37,10 @@ def reject_reduction(kind: str, dtype: np.dtype) -> str | None:
 
 
 def reject_match(dtype: np.dtype) -> str | None:
-    """Return an error message if the lanes of a warp cannot compare numbers of a dtype, otherwise None."""
+    """Return an error message if match operations do not support a dtype, or None."""
     return f"match operations take real numbers, not {dtype}" if dtype_kind(dtype) == "c" else None
 
 
 def reject_hint(ndim: int, dtype: np.dtype) -> str | None:
-    """Return None if the indexed part of an array is one element that cache operators support, else an error."""
+    """Return an error message if cache operators do not support a view's rank or dtype, or None."""
     return "one element that is not complex is needed here" if ndim or dtype.kind == "c" else None

@@ -124,7 +124,7 @@ def _checked(array: Any) -> np.ndarray:
 
 @dataclass(eq=False)
 class Texture:
-    """Base class of textures, which are read-only arrays that kernels sample. `weft.texture` creates textures.
+    """Base class of textures, which `weft.texture` creates.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class Texture3D(Texture):
     """A texture with three axes."""
 
     def sample(self, x: Any, y: Any, z: Any) -> Any:
-        """Return the texture's value at `x` along the last axis, `y` along the middle axis and `z` along the first."""
+        """Return the texture's value at `x`, `y` and `z` along the last, middle and first axis."""
         if runs_on_gpu():
             return fetch(self.data, self.handle, x, y, z)
         u = position(self, x, 2)
@@ -192,7 +192,7 @@ class Texture3D(Texture):
 
 @device
 def on_line(t: Any, outer: Any, u: Any) -> Any:
-    """Interpolate along the last axis at position `u`. `outer` contains the indices along the other axes."""
+    """Interpolate along the last axis at position `u`, at the index `outer` of the other axes."""
     i = cell(u - HALF)
     a = weight(u - HALF)
     return (ONE - a) * element(t, (*outer, i)) + a * element(t, (*outer, i + 1))
@@ -200,7 +200,7 @@ def on_line(t: Any, outer: Any, u: Any) -> Any:
 
 @device
 def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
-    """Interpolate along the last two axes. For a 3-D texture, `outer` contains the index along the first axis."""
+    """Interpolate along the last two axes, at the index `outer` of the other axes."""
     j = cell(v - HALF)
     b = weight(v - HALF)
     return (ONE - b) * on_line(t, (*outer, j), u) + b * on_line(t, (*outer, j + 1), u)
@@ -208,7 +208,7 @@ def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
 
 @device
 def position(t: Any, x: Any, axis: Any) -> Any:
-    """Convert a texture coordinate to a position in elements. The addressing mode may wrap or mirror the position."""
+    """Convert a texture coordinate to a position in elements."""
     x = np.float32(x)
     if t.address is Address.WRAP:
         x = x - np.floor(x)
@@ -229,7 +229,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the fractional part of a position, rounded to a multiple of 1/256, as the weight of the next element."""
+    """Return the weight of the next element: the fractional part of `x` in multiples of 1/256."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 

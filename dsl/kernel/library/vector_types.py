@@ -102,7 +102,7 @@ def _component_property(lane: int) -> property:
 
 
 def _by_component(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Apply a function to two vectors, or to a vector and a number, component by component, and return a vector."""
+    """Apply a function by component to two vectors, or to a vector and a number."""
     lanes = {side.lanes for side in (left, right) if isinstance(side, Vector)}
     if len(lanes) != 1:
         raise TypeError(f"{type(left).__name__} and {type(right).__name__} have different numbers of lanes")

@@ -129,7 +129,7 @@ class VectorFunction(DeviceFunction):
 
     @functools.partial(on_operands_device, name="vectorize")
     def _record(self, operands: Sequence[Any], out: Any, where: Any, casting: str) -> Any:
-        """Record a call with one operand per parameter, or let NumPy call a function that cannot be compiled."""
+        """Record a call, or let NumPy call the function if it cannot be compiled."""
         where_from = start()
         pairs = [as_operand(value) for value in operands]
         kinds = tuple(weak if weak is not None else node.dtype for node, weak in pairs)
@@ -185,7 +185,7 @@ class VectorFunction(DeviceFunction):
         return (*operands, *(known[name] for name in rest)) if all(name in known for name in rest) else operands
 
     def _of_dates(self, operands: list[np.ndarray], out: Any, where: Any, casting: Any) -> np.ndarray:
-        """Apply the function to NumPy arrays, some of which hold dates. (Weft arrays cannot hold dates.)"""
+        """Apply the function to NumPy arrays, some of which hold dates."""
         shape = np.broadcast_shapes(*(value.shape for value in operands))
         flat = tuple(np.broadcast_to(value, shape).reshape(-1) for value in operands)
         dtype = np.asarray(self.function(*(np.ones((), value.dtype)[()] for value in flat))).dtype
@@ -377,7 +377,7 @@ def _signatures(listed: Any) -> Any:
 
 
 def _are_otypes(value: Any) -> bool:
-    """Return whether the second argument of `vectorize` is NumPy's `otypes`: type characters or dtypes."""
+    """Return whether the second argument of `vectorize` is the `otypes` of `numpy.vectorize`."""
     if isinstance(value, str):
         return "(" not in value
     return isinstance(value, list) and bool(value) and all(isinstance(x, (type, np.dtype)) for x in value)

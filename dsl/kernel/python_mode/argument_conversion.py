@@ -1,4 +1,4 @@
-"""Conversion and promotion of scalars in Python mode, with the rules of compiled kernels.
+"""Conversion and promotion of scalars in Python mode, as in compiled kernels.
 
 In: a Python or NumPy scalar and a dtype. Out: a NumPy scalar of that dtype. Invariant: in conversions to integers,
 integers wrap, out-of-range floats saturate, and NaN becomes 0, as for a `cast` of the kernel IR.
@@ -55,7 +55,10 @@ def float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` with a single rounding, as a float32 or float64. Raises TypeError for complex numbers."""
+    """Compute ``a * b + c`` with a single rounding, as a float32 or float64.
+
+    Raises TypeError for complex numbers.
+    """
     dtype = common_dtype(a, b, c)
     if dtype.kind == "c":
         raise TypeError("fma does not take complex numbers")

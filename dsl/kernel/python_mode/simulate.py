@@ -1,4 +1,4 @@
-"""Execution of kernels as plain Python, enabled by the `kernel_python` setting (``WEFT_KERNEL_PYTHON=1``).
+"""Execution of kernels as plain Python (``WEFT_KERNEL_PYTHON=1``).
 
 In: the kernel's Python function, grid, block, bytes of dynamic shared memory, and arguments. Out: its effects on the
 arrays. Invariant: a program always has the same thread schedule. An error names its block and thread.

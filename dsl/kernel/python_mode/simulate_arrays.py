@@ -16,7 +16,7 @@ from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
 
 
 class KernelArray(np.ndarray):
-    """A NumPy array that casts assigned values as compiled kernels do, for kernels in Python mode."""
+    """A NumPy array for Python mode that casts assigned values as compiled kernels do."""
 
     def __setitem__(self, index: Any, value: object) -> None:
         if self.dtype.names is None and not isinstance(value, (np.ndarray, list, tuple)):
@@ -36,7 +36,7 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """A `KernelArray` of bfloat16 elements that returns elements and results of reductions as `Brain` scalars."""
+    """A `KernelArray` of bfloat16 numbers, which it returns as `Brain` scalars."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))

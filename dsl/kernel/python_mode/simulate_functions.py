@@ -1,4 +1,4 @@
-"""Substitutes for library functions and number types in kernels that run in Python mode.
+"""Substitutes for library functions and number types in Python mode.
 
 In: a Python function. Out: the same code with replaced globals and closure variables. Functions of `math` and `cmath`
 have the result dtypes of compiled kernels and raise no domain or range errors. Number types convert as in kernels
@@ -61,7 +61,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _whole(function: Callable[[Any], Any]) -> Callable[[Any], int]:
-    """Return a version of a rounding function that returns an int, saturated to the range of int64."""
+    """Return a version of a rounding function that returns ints. Floats saturate to int64."""
     return lambda x: int(x) if hasattr(x, "__index__") else int(convert(function(wide(x)), np.dtype(np.int64)))
 
 
@@ -83,7 +83,7 @@ def _make_complex(*parts: Any) -> Any:
 
 
 def _complex_function(name: str) -> Callable[..., Any]:
-    """Return a version of a `cmath` function with kernels' result dtypes, and without domain and range errors."""
+    """Return a version of a `cmath` function with the result dtypes of compiled kernels."""
     function = np.angle if name == "phase" else op_in_python(OPS.get(name, name))
 
     def call(z: Any, *base: Any) -> Any:
@@ -125,7 +125,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return a substitute for a number type such as `int`; NumPy accepts the substitute as a dtype."""
+    """Return a substitute for a number type such as `int`, which NumPy accepts as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -195,7 +195,7 @@ def replacement(held: object) -> Any:
 
 
 def _op_function(name: str) -> Callable[..., Any]:
-    """Return a function that computes an op. The result is a Python number if all operands are Python numbers."""
+    """Return a function that computes an op, and returns scalars instead of arrays without axes."""
     function = op_in_python(name)
 
     def call(*operands: Any) -> Any:
@@ -206,7 +206,7 @@ def _op_function(name: str) -> Callable[..., Any]:
 
 
 class _Forms:
-    """Copies of functions for Python mode, in which substitutes replace values of global and closure variables."""
+    """Copies of functions, with substitutes for their global and closure variables."""
 
     def __init__(self) -> None:
         self.replaced = False
@@ -214,7 +214,7 @@ class _Forms:
         self._globals: dict[int, dict[str, Any]] = {}
 
     def function(self, function: FunctionType) -> FunctionType:
-        """Return a copy of a function in which substitutes replace the values of its global and closure variables."""
+        """Return a copy of a function, with substitutes for its global and closure variables."""
         if function in self._made:
             return self._made[function]
         own = function.__globals__

@@ -117,7 +117,7 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
-    """Return a warp operation to which each lane contributes the bytes of a number. `combine` computes the results."""
+    """Return a warp operation that applies `combine` to the bytes of the lanes' numbers."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
         if (error := reject_match(common_dtype(value))) is not None:
@@ -203,7 +203,7 @@ def _const_array(thread: RunningThread, ary: Any) -> np.ndarray:
 
 
 def _element(thread: RunningThread, ary: Any, idx: Any) -> tuple[np.ndarray, Any, Any]:
-    """Return the array, the index and the current value of the element that an atomic operation accesses."""
+    """Return the array, index and current value of the element that an atomic accesses."""
     name = thread.path.partition(".")[2]
     if not isinstance(ary, np.ndarray):
         raise TypeError(f"cuda.{thread.path} works on an array's element, not on {type(ary).__name__}")
@@ -257,7 +257,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _of_bits(op: str, x: Any) -> Any:
-    """Compute an op on the bits of an integer. Python ints have 64 bits. Narrow integers are extended to 32 bits."""
+    """Compute an op on the bits of an integer, which is extended to 32 or 64 bits."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     is_bool = isinstance(x, (bool, np.bool_))

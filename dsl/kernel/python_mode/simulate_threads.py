@@ -228,7 +228,10 @@ class Stack:
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
+        """End the OS thread by unwinding its simulated thread.
+
+        If `at_once` is true, running code is interrupted.
+        """
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return
@@ -391,7 +394,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record a thread's arrival at a synchronization point. If a block or warp is complete, release its threads."""
+        """Record a thread's arrival at a synchronization point, and release a complete block or warp."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1
@@ -445,7 +448,7 @@ class SimulatedLaunch:
         self._ready.extend(group)
 
     def _release_active(self) -> bool:
-        """Release the lanes of one warp that wait at the same call of `activemask`. Return whether there were any."""
+        """Release lanes of a warp that wait at the same `activemask`. Return whether there were any."""
         for block in self._blocks:
             if not any(key[0] == "active" for key in block.arrived):
                 continue

@@ -103,7 +103,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address, if a single recorded access is not enough to detect races."""
+    """The recorded accesses to an address, where one is not enough to detect races."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -114,7 +114,7 @@ class Cell:
         self.released: Released = {}  # published by fences before atomics on these bytes
 
     def add(self, access: Access) -> None:
-        """Record an access that has been checked for races, unless too many threads have unordered accesses."""
+        """Record an access that has been checked for races, unless too many are recorded."""
         thread, kind = access[0][0], access[1].kind
         kept = self.reads if kind is READ else self.atomics
         if kind is WRITE:
@@ -155,7 +155,7 @@ Memory = dict[int, "Access | Cell"]
 
 @dataclass(slots=True, eq=False, repr=False)
 class BlockState:
-    """The state of a block in the race detector: its threads, shared memory and barrier arrivals."""
+    """The state of a block in the race detector."""
 
     number: int
     threads: list[ThreadState | None]
@@ -182,7 +182,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Merge vector clocks, keeping the latest time of each thread or block. None is an empty clock."""
+    """Return the latest time of each thread or block in vector clocks. None is an empty clock."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -428,7 +428,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyze a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
+        """Analyze a thread's arrival at a barrier, which must be the same for all threads of a block."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))
@@ -440,7 +440,7 @@ class Detector:
             self.report("divergent barrier", site, thread, row, (other.now, first, None))
 
     def leave(self) -> None:
-        """Report the errors that are only known at the end of the current block, and clear the thread states."""
+        """Report the errors known only at the end of the current block, and discard its threads."""
         block = self.block
         for (site, thread), arrived in zip(block.barriers, block.arrived, strict=True):
             if arrived < self.size and not block.stopped:
@@ -470,7 +470,7 @@ class Detector:
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Count an error, and record it if no error of this kind is recorded for the same pair of sites.
+        """Count an error, and record the first of its kind for a site or a pair of sites.
 
         No more than `FINDINGS` errors are recorded.
         """

@@ -60,7 +60,7 @@ class ThreadAccess:
 
 @dataclass(frozen=True, slots=True)
 class Report(ThreadAccess):
-    """An error in a launch, in the form shown to the user: an operation of a thread, and why it is an error.
+    """An error in a launch: an operation of a thread, and why it is an error.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ _ACCESS |= dict.fromkeys((SiteKind.WARP_BARRIER, SiteKind.WARP), "warp operation
 
 @public_error
 class SanitizerError(WeftError):
-    """Raised if the sanitizer finds errors in a kernel launch, such as invalid accesses or races.
+    """Raised if the sanitizer finds errors in a kernel launch.
 
     Attributes
     ----------
@@ -161,10 +161,10 @@ class SanitizerError(WeftError):
 
 
 def sanitize() -> AbstractContextManager[None]:
-    """Check the memory accesses and barriers of user-written kernels launched in a ``with weft.sanitize():`` block.
+    """Check launches of user-written kernels (``with weft.sanitize():``).
 
-    If a kernel has errors, its launch raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of user-written kernels
-    are checked.
+    In the block, the memory accesses and barriers of these kernels are checked. If a kernel has errors, its launch
+    raises `SanitizerError`. With WEFT_SANITIZE=1, all launches of user-written kernels are checked.
 
     Returns
     -------
@@ -317,10 +317,11 @@ def _fused_site(name: str, number: int, facts: tuple[Any, ...]) -> Site:
 
 @contextmanager
 def check_launch(function: Any) -> Iterator[Callable[[list[list[int]]], None]]:
-    """Context manager that checks one launch of a fused kernel, and yields a function that receives the events.
+    """Context manager that checks one launch of a fused kernel.
 
-    The ``simt::sanitized`` device checks GPU schedules in this way. The locations in a `SanitizerError` are operations
-    of the kernel's IR (line 1 is the first instrumented operation).
+    It yields a function that receives the events of the launch. The ``simt::sanitized`` device checks GPU schedules in
+    this way. The locations in a `SanitizerError` are operations of the kernel's IR (line 1 is the first instrumented
+    operation).
     """
     sites = [_fused_site(function.name, k, tuple(facts)) for k, facts in enumerate(function.traced)]
     detector = Detector(sites, function.schedule.threads)

@@ -1,4 +1,4 @@
-"""Instrumentation of kernels: a `trace` operation before each memory access, synchronization and fence.
+"""Instrumentation of kernels with `trace` operations.
 
 In: accesses and indices during compilation. Out: `trace` operations, and a `Site` for each. Invariant: an index is
 checked before its address is computed, and an address before it is used, so that a thread ends instead of accessing
@@ -137,7 +137,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array labeled with a variable's name, or unchanged if its label names a field of the variable."""
+        """Return an array labeled with a variable's name. A field of the variable keeps its label."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))
@@ -185,7 +185,7 @@ class Tracer:
             self.c.builder.leave(self.c.exit)
 
     def fits(self, array: ArrayValue, bytes_held: Value, start: Extent) -> None:
-        """Emit code that reports an error and ends the thread if an array does not fit in the dynamic shared memory."""
+        """Emit code that reports an error if an array does not fit in the dynamic shared memory."""
         b = self.c.builder
         behind = add(self.c, product(self.c, (array.dtype.itemsize, *array.shape)), start)
         last = tuple(extent_ir(self.c, add(self.c, extent, -1)) for extent in array.shape)
@@ -196,9 +196,9 @@ class Tracer:
     def access(
         self, view: ArrayValue, kind: SiteKind, align: int = 0, value: Value | None = None, compares: bool = False
     ) -> None:
-        """Emit a `trace` operation for an access to an array element. A misaligned access ends the thread.
+        """Emit a `trace` operation for an access to an array element.
 
-        Accesses to constant memory are not traced.
+        A misaligned access ends the thread. Accesses to constant memory are not traced.
 
         `align` is the required alignment, or 0 for that of the dtype. `value` is the written value.
         """
