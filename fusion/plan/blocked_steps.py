@@ -1,4 +1,4 @@
-"""Groups of time steps that one kernel computes block by block (temporal blocking).
+"""Groups of time steps that one kernel computes block by block.
 
 In: the tasks of groups. Out: statements (tasks in terms of the axes of the array that they write), steps (groups of
 statements), and blocked steps (groups of steps, see `time_steps.py`). Invariant: a statement computes a box of its
@@ -23,10 +23,10 @@ IntVector = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A task that writes a box: a rectangular part of an array, given by its first element and extents."""
+    """A task that writes a box: a rectangular part of an array."""
 
     placed: Placed
-    start: IntVector
+    start: IntVector  # first point of the box
     extents: IntVector
 
     @property
@@ -137,7 +137,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Convert an elementwise task that writes a box of an array to a statement, or return None for other tasks."""
+    """Return the statement for an elementwise task that writes a box, or None for other tasks."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)
@@ -191,7 +191,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Find the updates that can run in place, and map each of them to the value whose ring buffer it overwrites.
+    """Map each update that can run in place to the value whose ring buffer it overwrites.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

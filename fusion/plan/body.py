@@ -66,7 +66,7 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One branch of a selection: its instructions, and the number of the instruction that computes its result.
+    """One branch of a selection, with the number of the instruction that computes its result.
 
     The numbers continue those of the instructions before the selection.
     """
@@ -133,12 +133,12 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit tests for ``start <= form < stop``, omitting those that hold for all indices in ``range(extent)``."""
+        """Emit those tests of ``start <= form < stop`` that may fail for `form` in ``range(extent)``."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
     def choose(self, conditions: list[int], value: int, otherwise: int) -> int:
-        """Emit a selection: `value` if all conditions hold, otherwise `otherwise`. Both have the root's dtype."""
+        """Emit a selection: `value` if all conditions hold, otherwise `otherwise`."""
         kinds = (_BOOL, self.root.dtype, self.root.dtype)
         node = intern("map", "where", (), kinds, (), self.root.dtype)
         return self._emit(Instruction("map", node, ZERO, (self._all(conditions), value, otherwise)))
@@ -290,7 +290,7 @@ class BodyBuilder:
         return form[0] + max(low, least), form[0] + min(high, most)
 
     def divide(self, form: Affine, divisor: int) -> Affine:
-        """Return ``form // divisor``. Terms of `form` that are multiples of the divisor are divided exactly."""
+        """Return ``form // divisor``. Terms that are multiples of the divisor are divided exactly."""
         if divisor == 1:
             return form
         whole, start = divmod(form[0], divisor)
@@ -380,7 +380,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return which operand of an update contains the element at `at`, and the element's coordinates in it.
+        """Return the operand of an update that contains the element at `at`, and its coordinates there.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

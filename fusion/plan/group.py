@@ -20,7 +20,7 @@ from weft.fusion.plan.task import Task
 
 @dataclass(slots=True)
 class Placed:
-    """A task in a group, with a mapping from the task's loops to the loops of the group's kernel."""
+    """A task in a group, with a mapping from the task's loops to the group's loops."""
 
     task: Task
     loops: dict[int, int]
@@ -67,7 +67,7 @@ class Group:
         return (self.read | self.made.keys()) - self.private
 
     def needs(self) -> set[Expr]:
-        """Return the materialized values that the group uses: those that it reads, and those that it updates."""
+        """Return the materialized values that the group reads or updates."""
         if self.opaque is not None:
             return {base_of(child) for child in self.opaque.operands}
         return {node for p in self.placed for node in needed_values(p.task)}
@@ -78,7 +78,7 @@ class Group:
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Make `task` the first task of `group`, and give `group` the task's loops, parallel loops first."""
+    """Make `task` the first task of `group`, which gets the task's loops, parallel loops first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}
@@ -93,7 +93,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements per row: the product of the extents of the non-parallel loops."""
+    """Return the number of elements per row, that is, of iterations of the loops over a row."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 
@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return two numbers of bytes per row element: for contiguous accesses along the row, and for other accesses."""
+    """Return the bytes per row element of contiguous accesses along the row, and of other accesses."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -47,7 +47,7 @@ class Grouping:
         self._note(group, node, [base_of(child) for child in node.operands], set())
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to a group that it needs or to a recent group, or to a new group if it fits into none of these.
+        """Add `task` to a group that it needs, to a recent group, or otherwise to a new group.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -91,7 +91,7 @@ class Grouping:
         return group
 
     def _note(self, group: Group, node: Expr, reads: list[Expr], needs: set[int]) -> None:
-        """Record that `group`, which may be new, computes `node` from `reads`, and runs after the groups in `needs`."""
+        """Record that `group` computes `node` from `reads`, and runs after the groups in `needs`."""
         if group.number == len(self.groups):
             self.groups.append(group)
             self.followers.append(set())
@@ -116,7 +116,7 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the task with a mapping of its loops to those of `group`, or None and the reason why it does not fit.
+        """Return the task placed in `group`, or None and the reason why it does not fit.
 
         If it fits and is the group's first reduction or scan, set the roles of the group's loops.
         """
@@ -188,7 +188,7 @@ class Grouping:
         return found
 
     def _set_stage(self, placed: Placed, group: Group, stored: dict[Expr, Placed]) -> str:
-        """Set the stage in which a task runs: a pass over the row, or the code before, between or after the passes.
+        """Set the stage in which a task runs: a pass over the row, or code before or after a pass.
 
         Return "" if the task can run in this stage, otherwise the reason why it cannot.
         """
@@ -225,7 +225,7 @@ class Grouping:
         return self._overwrites(placed, group)
 
     def _overwrites(self, placed: Placed, group: Group) -> str:
-        """Return the reason why in-place writes prevent a task from joining a group, or "" if they do not.
+        """Return why in-place writes prevent a task from joining a group, or "" if they do not.
 
         Of an overwritten array, a task may read elements that no iteration overwrites. It may also read the element
         that the same iteration overwrites, unless its stage is later than that of the overwriting task.
@@ -257,7 +257,7 @@ class Grouping:
         return ""
 
     def _writes_are_disjoint(self, earlier: Placed, later: Placed, group: Group) -> bool:
-        """Return whether two successive tasks are in-place updates that write different elements of the same memory."""
+        """Return whether two tasks update an array in place, and write different elements."""
         if earlier.task.kind != "update" or not {earlier.task.node, later.task.node} <= self.in_place:
             return False
         extents = [loop.extent for loop in group.loops]
@@ -286,7 +286,7 @@ def follows_scan(task: Task, group: Group) -> bool:
 
 
 def has_same_access_order(placed: Placed, group: Group) -> bool:
-    """Return whether a task and a group access the same array with equal strides, and so share cached elements."""
+    """Return whether a task and a group access some array with equal strides."""
 
     def walks(p: Placed) -> set[tuple[Expr, object]]:
         found: set[tuple[Expr, object]] = {(node, index and p.flat(index)[1]) for node, index in p.task.reads()}
@@ -298,7 +298,7 @@ def has_same_access_order(placed: Placed, group: Group) -> bool:
 
 
 def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) -> str:
-    """Return the reason why adding a task to a group would change the order of a sum, or "" if it would not.
+    """Return why adding a task to a group would change the order of a sum, or "" if it would not.
 
     The order depends on the loops of the kernel, and on whether they are split. A sum must have the same bits,
     regardless of other computations, and of whether it is interpreted or compiled.
@@ -352,7 +352,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Map loops of a task to loops of a group, given the task's reads of values that the group computes."""
+    """Map loops of a task to loops of a group, given reads of values that the group computes."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]

@@ -1,4 +1,4 @@
-"""Horizontal fusion: an evaluation also computes unrequested values that cost almost nothing.
+"""Horizontal fusion: evaluation of unrequested values that cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values computed from arrays that the evaluation updates,
@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return versions that depend on updates in `needed`, and that together add at most as many bytes as `needed` has.
+    """Return versions that depend on updates in `needed`, and add at most as many bytes as it has.
 
     If these versions were evaluated later, the updated memory might have to be copied.
     """
@@ -81,7 +81,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Return the small `versions` that are computed by reductions of needed values, each with the nodes to compute.
+    """Map the small `versions` that reduce needed values to the nodes that compute them.
 
     Only the first `MOST` versions are examined.
     """

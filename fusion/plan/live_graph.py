@@ -1,4 +1,4 @@
-"""Live graphs: the expressions to plan, with inputs in place of values that are already in memory.
+"""Live graphs: expressions with inputs in place of values in memory.
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
@@ -15,7 +15,7 @@ from weft.fusion.graph.expr import Expr, topological
 
 @dataclass(slots=True, eq=False, repr=False)
 class LiveGraph:
-    """The expressions that one evaluation plans, with inputs in place of values that are already in memory."""
+    """The expressions of an evaluation, with inputs in place of values that are in memory."""
 
     versions: list[Expr]
     # leaf that holds a reduction, or a reduction divided by a constant -> this expression
@@ -23,7 +23,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the reduction that `node` divides by a constant, otherwise None.
+    """Return `node` if it is a reduction, or the reduction that it divides by a constant, or None.
 
     There may be views between the reduction and the division.
     """
@@ -35,7 +35,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`, with inputs in place of the values that are in memory (`results`)."""
+    """Return the graph of `versions`, given a mapping from values in memory to inputs."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -46,7 +46,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins` for results that are reductions, or divided reductions, of a value in the graph."""
+    """Return `LiveGraph.origins` for results that are (divided) reductions of values in the graph."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

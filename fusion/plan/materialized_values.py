@@ -42,7 +42,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the inputs and the values to materialize, given all needed nodes in `order`, operands first."""
+    """Return the inputs and the values to materialize, given all needed nodes, operands first."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -74,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map each outermost selection inlined in `node` to its number of branches, including branches of nested ones."""
+    """Map the outermost selections inlined in `node` to their numbers of branches, with nested ones."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -88,7 +88,7 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Limit the number of materialized values that the computation of `node` reads, and return these values.
+    """Limit the number of materialized values that `node` reads, and return these values.
 
     While there are too many of these values, the inlined operand with the most reads is materialized.
     """
@@ -114,12 +114,12 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the base of an operand of a host function if the operand is a view of memory, otherwise the operand."""
+    """Return the base of a host function's operand if it is a view of memory, otherwise the operand."""
     return node.operands[0] if is_window(node) else node
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that need not be materialized, each of which writes a part of newly allocated memory.
+    """Return the updates of newly allocated memory that need not be materialized.
 
     Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
@@ -246,7 +246,7 @@ def _worth_storing(node: Expr, members: frozenset[Expr], ways: set[object], kern
 
 
 def _cost(node: Expr) -> int:
-    """Return the estimated number of instructions per element of an operation, without those of its operands."""
+    """Estimate the instructions per element of an operation, without those of its operands."""
     match node.kind:
         case "map" if node.op != "cast":
             return find_op(node.op).cost
@@ -258,7 +258,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a view, a gather or a broadcast reads, or 0 for elementwise reads."""
+    """Return the number of elements that a read accesses, or 0 for an elementwise read."""
     if not isinstance(way, tuple) or not way:
         return 0
     return prod(way[0] if isinstance(way[0], tuple) else way)

@@ -1,4 +1,4 @@
-"""Merging of the groups of a schedule into fewer kernels, depending on the machine."""
+"""Merging of the groups of a schedule into fewer kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from weft.fusion.plan.time_steps import merge_time_steps
 
 
 def merge_groups(schedule: Schedule, machine: Machine, *, special: bool = True) -> Schedule:
-    """Return a schedule in which groups of time steps, and groups of row and column reductions, are merged.
+    """Return a schedule with merged time steps, and with merged row and column reductions.
 
     On a GPU, the register use of a merged row and column reduction depends on the sizes. Such reductions are therefore
     merged only if kernels may be specialized for the sizes (`special`).

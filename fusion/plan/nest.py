@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel after ordering and merging, with a mapping from the loops of the group."""
+    """The ordered and merged loops of a kernel, with a mapping from the loops of the group."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -35,7 +35,7 @@ Access = tuple[Expr | str, Affine, int, int]
 
 
 def all_accesses(group: Group) -> list[Access]:
-    """Return the memory accesses of a group of tasks, and the indices that the tasks compute as values."""
+    """Return the memory accesses of a group, and the indices that its tasks compute as values."""
     found: list[Access] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -50,7 +50,7 @@ def all_accesses(group: Group) -> list[Access]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return an element's C-order position among the reduced elements, as an affine index over the group's loops."""
+    """Return the C-order position among the reduced elements, in terms of the group's loops."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -102,7 +102,7 @@ def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list
 
 
 def order_loops(group: Group, members: list[int], accesses: list[Access]) -> list[int]:
-    """Return the loops `members` in kernel order, outermost first, given the result of `all_accesses`."""
+    """Return the loops `members` in kernel order, outermost first."""
     ordered = any(loop.role in ("scan", "serial") for loop in group.loops)
     if ordered and any(group.loops[k].role != "parallel" for k in members):
         return members
@@ -123,7 +123,7 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether a CPU vector's lanes should compute different results of a reduction, not parts of one result."""
+    """Return whether the lanes of a CPU vector should compute different results of a reduction."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _distinct_accesses(group) if isinstance(node, Expr)]
 
@@ -135,12 +135,12 @@ def reduces_across(group: Group, nest: Nest) -> bool:
 
 
 def _stride_score(step: int) -> int:
-    """Return the score of a stride: 2 for contiguous elements, 1 for small positive strides, and -1 for others."""
+    """Return the score of a stride: 2 if it is contiguous, 1 if it is small and positive, else -1."""
     return 2 if step in (1, -1) else 1 if 0 < step <= MOST_STEP else -1
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether accesses are mostly contiguous across results, rather than along the reduced elements."""
+    """Return whether more bytes are contiguous across results than along the reduced elements."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -119,7 +119,7 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` of a whole array if NumPy is faster than a kernel, otherwise None.
+    """Return the operand of an `argmax` or `argmin` that NumPy computes faster, otherwise None.
 
     NumPy is faster for one-byte elements, and stops at the first bool that decides the result.
     """
@@ -132,7 +132,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether a value is not a view, or is a view whose axes are in order of decreasing absolute stride."""
+    """Return whether a value is no view, or its axes are in order of decreasing absolute stride."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

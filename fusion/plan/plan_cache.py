@@ -39,7 +39,7 @@ NODES = 4096
 
 @dataclass(slots=True, eq=False, repr=False)
 class Form:
-    """The structure of a graph without its sizes, so that graphs of equal structure can share plans.
+    """The structure of a graph without its sizes, strides, offsets and most constants.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
     holds the sizes and constants.
@@ -52,11 +52,11 @@ class Form:
 
 @dataclass(slots=True, eq=False, repr=False)
 class FormPlans:
-    """The cached plans for one graph structure, whether its sizes can be traced, and its number of compiled kernels."""
+    """The cached plans for one graph structure."""
 
     templates: list[PlanRecord] = field(default_factory=list)
-    traceable: bool = True
-    kernels: int = 0
+    traceable: bool = True  # whether the sizes can be traced
+    kernels: int = 0  # number of compiled kernels
 
 
 _known: OrderedDict[Any, FormPlans] = OrderedDict()
@@ -67,7 +67,7 @@ renew_in_children(sys.modules[__name__])
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the structure of a graph on a device, without sizes, strides, offsets and most constants.
+    """Return the structure of a graph on a device.
 
     The key also contains `wanted`, the positions of the requested versions in the graph (None: all).
     """
@@ -109,7 +109,7 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the number that encodes a length or stride; a new value gets a new number of the same sign."""
+        """Return the number that encodes a length or stride, and has the same sign."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
@@ -160,7 +160,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """A replacement for `SizeEncoder` that converts sizes and constants to traced sizes, which record their uses."""
+    """A replacement for `SizeEncoder` that converts sizes and constants to traced sizes."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -181,7 +181,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a cached plan for a graph, or None; the disk is searched if the form is new to this process."""
+    """Return a cached plan for a graph, or None. For a new form, the disk is searched first."""
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
@@ -221,7 +221,10 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return the permission to compile kernels for the sizes of `form`; `back` states that the sizes have recurred."""
+    """Return the permission to compile kernels for the sizes of `form`.
+
+    `back` states that the sizes have recurred.
+    """
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -234,7 +237,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether planning should trace the sizes, so that graphs with other sizes can reuse the plan.
+    """Return whether planning should trace the sizes, so that other sizes can reuse the plan.
 
     A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form must be
     short, and `at_once` must be true. The form counts as known from now on, unless it has over `NODES` expressions.
@@ -302,6 +305,6 @@ def _keep(form: Form, device: Device, record: PlanRecord) -> None:
 
 
 def give_up(form: Form) -> None:
-    """Mark a graph structure as untraceable, so that each of its later plans is valid only for exact array sizes."""
+    """Mark a graph structure as untraceable. Its later plans are valid only for exact sizes."""
     with _lock:
         _known.setdefault(form.key, FormPlans()).traceable = False

@@ -1,4 +1,4 @@
-"""Plan records, from which plans can be recreated for other graphs and in other processes.
+"""Plan records, from which plans are created for other graphs.
 
 In: a plan, and the nodes of its form. Out: a `PlanRecord`, which recreates the plan for other nodes of the form and,
 unless it is exact, for other sizes. A record can be written as text and read in another process. Invariant: the text
@@ -28,7 +28,7 @@ _UNCHANGED = ("table_size", "slots", "scalars", "counter", "values", "moved")
 
 
 class PlanRecord:
-    """A plan whose steps name no expressions and no memory of a particular graph, so that other graphs can use it."""
+    """A plan without references to a particular graph, from which other graphs get their plans."""
 
     def __init__(
         self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None
@@ -40,7 +40,7 @@ class PlanRecord:
         self._kernels = kernels
 
     def find(self, sizes: Sequence[int], nodes: list[Expr]) -> Plan | None:
-        """Return the plan for a graph with the given sizes and nodes, or None if the sizes do not fit the record."""
+        """Return the plan for a graph with the given sizes and nodes, or None if the sizes do not fit."""
         if self.exact is not None and self.exact != sizes:
             return None
         numbers = self.computation(sizes)
@@ -80,7 +80,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the plan record as a line of text, given the nodes of a graph for which the plan is valid."""
+        """Return the record as a line of text, given the nodes of a graph for which it is valid."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:

@@ -32,7 +32,7 @@ MOST_BYTES = 4 << 20
 
 
 def open_store(device: Device) -> DiskCache | None:
-    """Return the disk cache for plans, or None if plans are neither stored nor read, for example with ``verify``."""
+    """Return the disk cache for plans, or None if plans are neither stored nor read."""
     shown = Shown.plans or setting("verify") or setting("dump") or set(setting("debug")) - {"launch"}
     return disk_cache() if setting("plans") and not shown and device.name != "null" else None
 
@@ -77,7 +77,7 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the stored number of seconds that were lost by interpreting graphs of a given structure, or 0."""
+    """Return the stored seconds that were lost by interpreting graphs of a given structure, or 0."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
@@ -91,7 +91,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, and its key for the time lost by interpreting graphs of a given structure.
+    """Return the disk cache, and its key for the seconds lost by interpreting a graph structure.
 
     Return ``(None, b"")`` if such times are not stored.
     """
@@ -106,7 +106,7 @@ def _texts(entry: ObjectCode | None) -> list[str]:
 
 
 def is_nameable(form: Any) -> bool:
-    """Return whether a graph structure can be identified in other processes, so that plans can be stored."""
+    """Return whether other processes can identify a graph structure."""
     return _key_text(form) is not None
 
 
@@ -156,7 +156,7 @@ def _dtype_name(dtype: np.dtype) -> str:
 
 
 def _spell_function(function: Any) -> str | None:
-    """Return the name of a function of this package. For a callable dataclass, append the values of the fields.
+    """Return text that identifies a function or a callable dataclass object of this package.
 
     Return None for other functions, and for dataclasses with values that are not `_is_plain`.
     """
@@ -173,5 +173,5 @@ def _spell_function(function: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value has the same text in all processes: a string, an int, None, or a tuple of such values."""
+    """Return whether a value is a str, an int, None, or a tuple of such values."""
     return isinstance(value, (str, int, NoneType)) or (isinstance(value, tuple) and all(map(_is_plain, value)))

@@ -1,4 +1,4 @@
-"""Splitting of reductions into blocks of fixed length, and limits on repeated passes over a row.
+"""Splitting of reductions into blocks, and limits on passes over a row.
 
 In: a group and its nest. Out: the length of a block. Invariant: the length depends only on shapes, strides and the
 class of machine, and so does the order of a reduction. Column reductions are split into blocks of rows, so that memory
@@ -62,7 +62,7 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's inner loops, and the positions of a task's reduced loops among the inner loops.
+    """Return the extents of a nest's inner loops, and a task's reduced loops among them by position.
 
     Scanned loops count as reduced loops. The position of a loop that was merged into another loop is None.
     """

@@ -37,7 +37,7 @@ class Window:
     step: tuple[int, ...]
 
     def is_disjoint(self, first: Sequence[int], last: Sequence[int]) -> bool:
-        """Return whether the window and the box of the indices `first` to `last` have no common element."""
+        """Return whether the box from `first` to `last` has no element in the window."""
         boxes = zip(self.first, self.last, first, last, strict=True)
         return any(end < low or high < start for start, end, low, high in boxes)
 
@@ -65,7 +65,7 @@ def window_of(update: Expr) -> Window | None:
 
 
 def replace_arrays(graph: LiveGraph, order: Sequence[Expr]) -> LiveGraph:
-    """Return an equivalent graph in which updates that together replace a whole array are written to new memory.
+    """Return an equivalent graph in which updates that replace a whole array write to new memory.
 
     `order` contains the nodes of the graph in topological order.
     """
@@ -92,7 +92,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the update that overwrites `node` if nothing else except views needs `node`, otherwise None."""
+    """Return the update that overwrites `node` if only views also need `node`, otherwise None."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None
@@ -100,7 +100,7 @@ def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) ->
 
 
 def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
-    """Return the updates from `first` on that together replace all elements of an array, or an empty list."""
+    """Return the updates from `first` on that replace all elements of an array, or an empty list."""
     sequence: list[Expr] = []
     windows: dict[object, Window] = {}
     written = 0
@@ -126,11 +126,11 @@ def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
 def _resolve(
     sequence: list[Expr], users: Mapping[Expr, list[Expr]], order: Sequence[Expr]
 ) -> dict[Expr, Source] | None:
-    """Map each view of an intermediate version to the value that it reads, or return None to keep the sequence.
+    """Map views of intermediate versions to the values that they read, or return None.
 
-    The sequence is kept if the elements of such a view have no single source, or if the sequence already begins with
-    new memory and has no such view. It is also kept if each update replaces elements of an input by a function of these
-    elements alone, because such an update needs no memory besides that of the input.
+    None means that the sequence is kept. It is kept if the elements of such a view have no single source, or if the
+    sequence already begins with new memory and has no such view. It is also kept if each update replaces elements of an
+    input by a function of these elements alone, because such an update needs no memory besides that of the input.
     """
     base = sequence[0].operands[0]
     sources: dict[Expr, Source] = {}
@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the source of a view of the last of `updates`, or None if the view reads from several values."""
+    """Return the source of a view of the last of `updates`, or None if there is no single source."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:
@@ -179,7 +179,7 @@ def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
 
 
 def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: set[Expr]) -> bool:
-    """Return whether an element that `each` assigns may depend on other elements of `base` than the replaced one."""
+    """Return whether the update `each` may compute an element from other elements of `base`."""
     pending, seen = [each.operands[1]], set()
     while pending:
         node = pending.pop()

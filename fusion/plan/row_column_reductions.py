@@ -1,4 +1,4 @@
-"""Row-and-column reductions: kernels that reduce the same elements along both axes in one pass.
+"""Row-and-column reductions: reductions of the same elements in one kernel.
 
 In: a schedule. Out: the schedule, in which pairs of a row and a column reduction are merged. Invariant: both keep the
 order that they have in separate kernels. A pair is therefore merged only if its work can be divided among threads: one
@@ -56,7 +56,7 @@ class RowsAndColumns(Group):
 
 
 def merge_pair(one: Group, other: Group, machine: Machine) -> RowsAndColumns | None:
-    """Return two groups merged into one kernel, or None if they cannot be merged or merging is not worthwhile."""
+    """Return two groups merged into one kernel, or None if they should not be merged."""
     loops = _same_loops(one, other)
     if loops is None:
         return None
@@ -313,7 +313,7 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
-    """Return a position in the launch order for the merged kernel of two groups, or None if no position is valid."""
+    """Return a valid launch position for the merged kernel of two groups, or None."""
     first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None

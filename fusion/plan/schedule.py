@@ -53,7 +53,7 @@ def make_schedule(
 
 
 def finish_schedule(outputs: Sequence[Expr], groups: list[Group], in_place: set[Expr]) -> Schedule:
-    """Return a schedule of `groups` in the given order, with last uses and with donations of memory between kernels."""
+    """Return a schedule of `groups` in the given order, with memory donated between kernels."""
     last_use = _last_uses(groups)
     made = {node for group in groups for node in (group.made if group.opaque is None else (group.opaque,))}
     for position, group in enumerate(groups):
@@ -179,7 +179,7 @@ def _order(steps: list[Step], precious: Collection[Expr]) -> tuple[list[tuple[St
 
 
 def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterator[tuple[int, bool]]:
-    """Yield the numbers of tasks in topological order, lowest first, and whether each must copy its array first.
+    """Yield the numbers of tasks in topological order, and whether each task must copy its array.
 
     A task also follows the readers of the value that it overwrites, unless such a reader itself depends on the task. In
     this case both versions are needed, and the task must start from a copy.
@@ -199,7 +199,7 @@ def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterato
     done: set[int] = set()
 
     def on_cycle(k: int) -> int:
-        """Follow the tasks for which the blocked task `k` waits, and return the first task that is reached twice."""
+        """Follow the tasks for which `k` waits, and return the first task that is reached twice."""
         seen: set[int] = set()
         while k not in seen:
             seen.add(k)

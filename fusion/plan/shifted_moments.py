@@ -23,7 +23,10 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return the shifted moment that `task` computes, or None; `find` returns the task of a value."""
+    """Return the shifted moment that `task` computes, or None.
+
+    `find` returns the task of a value.
+    """
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -87,14 +90,14 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the task of the reduction whose result for the current row an instruction reads, or None."""
+    """Return the reduction whose result for the current row an instruction reads, or None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether the reduction `centre` has the loops and the dtype of the sum `task`, and reduces the same values.
+    """Return whether `centre` reduces the same values as the sum `task`, with equal loops and dtype.
 
     `values` are the sum's instructions that compute the elements before the shift is subtracted.
     """
@@ -163,7 +166,7 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert sums of squares or exponentials of differences from `own` to sums for differences from `common`.
+    """Convert the sums of a shifted moment from the shift `own` to the shift `common`.
 
     The sums are over `count` elements.
 

@@ -48,7 +48,7 @@ LAUNCH_COST = 30_000_000  # cost of a launch: about a microsecond of the whole G
 
 
 def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]:
-    """Yield the value, the number of the reading step and the offset for each read from a ring buffer."""
+    """Yield ``(value, number of the reading step, offset)`` for each read from a ring buffer."""
     for found in (blocked.readers, blocked.outside):
         for node, readers in found.items():
             for number, distance in readers:
@@ -56,12 +56,12 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the number of iterations by which `node` is computed after the first step, or 0 for a kernel input."""
+    """Return the lag of the step that computes `node`, or 0 for a kernel input."""
     return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the number of iterations between the store of a row in a ring buffer and its use by a step."""
+    """Return the iterations between the store of a row in a ring buffer and its use by a step."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 
@@ -86,7 +86,7 @@ def plane_sizes(blocked: BlockedSteps) -> IntVector:
 
 
 def ring_offsets(blocked: BlockedSteps) -> tuple[dict[Expr, int], dict[np.dtype, int]]:
-    """Return each ring buffer's offset in the shared array of its dtype, and the length of each of these arrays."""
+    """Return the ring buffers' offsets in shared arrays, and the lengths of these arrays by dtype."""
     plane, pads = plane_sizes(blocked), pads_of(blocked)
     sizes = dict.fromkeys(
         (node.dtype for node in blocked.rings), sum(p * prod(plane[k + 1 :]) for k, p in enumerate(pads))
@@ -113,7 +113,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, ring buffers and block sizes, or return False if no tile fits or results lie outside the blocks."""
+    """Choose lags, ring buffers and block sizes. Return False if there is no valid choice."""
     if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)
@@ -137,7 +137,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Map each kernel input with more than one read to its reads, as pairs of a step number and an offset.
+    """Map kernel inputs with several reads to these reads, as pairs of a step number and an offset.
 
     Only reads at constant offsets of at most `REACH` count.
     """

@@ -45,14 +45,14 @@ class Shown:
 
 
 class KernelFacts(NamedTuple):
-    """Facts about a kernel for profiles: operations, instructions per element, and source location."""
+    """Facts about a kernel for profiles."""
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
     location: Location | None
 
     def sources(self) -> tuple[tuple[str, int, float], ...]:
-        """Return the source lines in the user's program, each with its share of the kernel's instructions."""
+        """Return the user's source lines, each with its share of the kernel's instructions."""
         costs: dict[tuple[str, int], int] = {}
         for op, where in self.members:
             if where is not None:
@@ -119,7 +119,10 @@ Step = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class Plan:
-    """A sequence of steps over a table of buffers. The slots of the recording come first, then those of the plan."""
+    """A sequence of steps over a table of buffers.
+
+    The slots of the recording come first, then those of the plan.
+    """
 
     steps: list[Step]
     table_size: int

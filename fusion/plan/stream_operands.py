@@ -1,4 +1,4 @@
-"""A pass over plans that lets kernels generate random numbers, instead of reading them from memory.
+"""A pass over plans that lets kernels generate random numbers themselves.
 
 In: the steps of a plan. Out: the remaining steps. A stream (`weft.runtime.cpu.random.random_streams`) is never in
 memory if its readers are one or two kernels that each read an element range per iteration of the outermost loop.
@@ -36,7 +36,7 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that can generate a stream, each with the number of the argument for the stream.
+    """Return the kernels that can generate a stream, each with the number of the stream's argument.
 
     Return [] if the stream must be in memory.
     """

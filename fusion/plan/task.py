@@ -61,7 +61,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that a task reads, with their affine indices (None for computed indices)."""
+        """Return the materialized values that a task reads, with affine indices (None for gathers)."""
         return self._reads
 
     def size(self) -> int:
@@ -70,7 +70,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version, which has the elements that the task does not compute, or None if there is none."""
+        """The previous version, from which unchanged elements come, or None if there is none."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -114,7 +114,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that a task writes, or an empty range if the range may have gaps."""
+        """Return the range of flat indices that a task writes, or an empty range if it may have gaps."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target
@@ -128,10 +128,10 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class ReductionOrder:
-    """The order in which a task reduces elements: its loops, its block length (0: not split), and its use of lanes.
+    """The order in which a task reduces elements.
 
-    `across` states whether the lanes compute different results: see `is_contiguous_across` and `reduces_across` in
-    `nest`.
+    `block_length` is 0 if the reduction is not split. `across` states whether the lanes compute different results: see
+    `is_contiguous_across` and `reduces_across` in `nest`.
     """
 
     loops: tuple[object, ...]
@@ -220,7 +220,7 @@ def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collectio
 def _domain(
     shape: tuple[int, ...], roles: Sequence[Role] | Role = "parallel", cuts: dict[int, tuple[int, ...]] | None = None
 ) -> tuple[list[Loop], Coordinates]:
-    """Return the loops over an array, and the coordinates of an element as a function of the loop indices.
+    """Return the loops over an array, and an element's coordinates in terms of the loop indices.
 
     There is one loop per axis whose length is not 1, or several if `cuts` lists lengths at which the axis is cut. Each
     length is a multiple of the previous one.
@@ -243,7 +243,7 @@ def _domain(
 def _compute(
     root: Expr, value: Expr, stored: set[Expr], roles: Sequence[Role] | Role = "parallel", spread: Collection[Expr] = ()
 ) -> tuple[list[Loop], Coordinates, BodyBuilder, int]:
-    """Return the loops, coordinates, builder and result of the code that computes the elements of `value`."""
+    """Return the loops, coordinates, builder and result of the code that computes `value`."""
     cuts: dict[int, tuple[int, ...]] = {}
     best = None
     for _ in range(CUTS):
@@ -267,7 +267,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths at which to cut axes, so that quotients are exact or dividends are below the divisor."""
+    """Return the lengths at which to cut axes, so that fewer indices need divisions."""
     axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -403,7 +403,7 @@ def _scatter_task(node: Expr, stored: set[Expr], first: list[Expr]) -> Task:
 
 
 def _own_axes(terms: tuple[tuple[int, tuple[tuple[int, int], ...], int], ...], base: tuple[int, ...]) -> set[int]:
-    """Return the axes of a scatter along which each index writes a different element, so that any order is valid."""
+    """Return the axes of a scatter along which each index writes a different element."""
     if len(terms) != len(base):
         return set()
     return {steps[0][0] for _, steps, operand in terms if operand < 0 and len(steps) == 1 and steps[0][1]}

@@ -69,7 +69,7 @@ class Chain:
         self.read: dict[Expr, list[tuple[int, IntVector]]] = {}
 
     def add(self, statements: Sequence[Statement]) -> bool:
-        """Add the statements of a group to this chain, up to the first that does not fit. Return whether all fit."""
+        """Add statements to this chain, up to the first that does not fit. Return whether all fit."""
         return all(self._add(statement) for statement in statements)
 
     def _add(self, statement: Statement) -> bool:
@@ -135,7 +135,10 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the chain as a group, with the halo of each step; `kept` are values needed outside the kernel."""
+        """Return the chain as a group, with the halo of each step.
+
+        `kept` are the values that are needed outside the kernel.
+        """
         axes, steps = len(self.steps[0].extents), self.steps
         blocked = BlockedSteps(number, steps=steps, boxes=self.boxes, readers=self.read)
         for step in steps:
@@ -227,7 +230,7 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop that replaces periodic time steps, or None if the iterations of the loop would differ too much.
+    """Return a loop that replaces periodic time steps, or None if its iterations differ too much.
 
     The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
     and lags must change by constants from one iteration to the next.
@@ -252,7 +255,10 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key that is equal for time steps with the same computation. The key names other steps by distance."""
+    """Return a key that is equal for time steps with the same computation.
+
+    The key names other steps by distance.
+    """
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -348,7 +354,7 @@ def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
 
 
 class _ChainMerger:
-    """Merger of time steps, which collects successive groups of a schedule in chains and merges each chain."""
+    """Merger of the time steps of a schedule, which are collected in chains."""
 
     def __init__(self, schedule: Schedule, machine: Machine) -> None:
         self.schedule = schedule
@@ -369,7 +375,7 @@ class _ChainMerger:
         self.mask = self.late_mask = 0
 
     def run(self) -> list[Group]:
-        """Return the groups of tasks after merging, which is the schedule's own list if no group was merged."""
+        """Return the groups after merging: the schedule's own list if no group was merged."""
         for group in self.schedule.groups:
             self._take(group)
         self._close()

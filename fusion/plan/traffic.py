@@ -104,10 +104,10 @@ def copied_bytes(task: Task) -> int:
 
 
 def least_bytes(schedule: Schedule, drawn: Collection[Expr] = ()) -> int:
-    """Return a lower bound on a schedule's memory traffic: each needed input and each result is accessed once.
+    """Return a lower bound on a schedule's memory traffic, in bytes.
 
-    A library call accesses its whole operands and result, and the kernels that compute or read them access them again.
-    `drawn` are results that are never in memory.
+    Each needed input and each result is accessed once. A library call accesses its whole operands and result, and the
+    kernels that compute or read them access them again. `drawn` are results that are never in memory.
     """
     made: dict[Expr, Task | None] = {}
     calls = [group for group in schedule.groups if group.opaque is not None]

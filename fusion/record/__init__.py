@@ -1,1 +1,1 @@
-"""Recording of operations as expressions, which are evaluated when a program needs their values."""
+"""Recording of operations as expressions, which are evaluated when values are needed."""

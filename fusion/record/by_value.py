@@ -1,4 +1,4 @@
-"""Small arrays that kernels receive by value, as parameters, instead of reading them from device memory.
+"""Small arrays that kernels receive by value, as parameters.
 
 In: a storage of a GPU whose elements are in host memory. Out: a `ValueBuffer` with the storage's current elements, to
 be bound to a slot. Invariant: slots are assigned independently of the values after a few recordings, so a program whose
@@ -43,7 +43,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None  # the elements in device memory, if they have been needed there
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return this buffer if the operation `when` can use it for the current `elements`, otherwise a new buffer."""
+        """Return this buffer, or a new one, for the current `elements` in the operation `when`."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -51,7 +51,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """Return a host buffer with the elements of a small GPU array that is in host memory, or None for other arrays."""
+    """Return a host buffer for a small GPU array whose elements are on the host, otherwise None."""
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES or storage.device.name == "cpu":
         return None
@@ -62,7 +62,7 @@ def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
 
 
 def in_memory(buffer: Any) -> Any:
-    """Return a buffer in device memory with the elements of `buffer`, which are copied if they are on the host."""
+    """Return a buffer in device memory with the elements of `buffer`, after copying if necessary."""
     if not buffer.capacity:
         return buffer
     if buffer.moved is None:

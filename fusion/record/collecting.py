@@ -25,7 +25,7 @@ from weft.fusion.record.storage import recording
 
 
 def _begin(phase: str, info: dict[str, Any]) -> None:
-    """Suspend the recording of this thread when a garbage collection starts, before all other callbacks."""
+    """When a garbage collection starts, suspend the recording of this thread."""
     if phase == "start":
         recording.interrupted = (recording.epoch,)
         recording.epoch = None
@@ -35,7 +35,7 @@ def _begin(phase: str, info: dict[str, Any]) -> None:
 
 
 def _end(phase: str, info: dict[str, Any]) -> None:
-    """After a garbage collection and all other callbacks, resume the recording that `_begin` suspended."""
+    """When a garbage collection stops, resume the recording that `_begin` suspended."""
     before = recording.interrupted
     if phase == "stop" and before is not None:  # (an interrupt may have ended `_begin`)
         if recording.epoch is not None:
@@ -59,7 +59,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise an unraisable KeyboardInterrupt again, in the main thread. Report other unraisable exceptions."""
+    """Raise an unraisable KeyboardInterrupt in the main thread, and report other exceptions."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: in this function, the exception would be lost again)
         _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))
@@ -85,7 +85,7 @@ def _raises_again(frame: FrameType | None) -> bool:
 
 
 def install_collector_callbacks() -> None:
-    """Install garbage collector callbacks that suspend the current recording while finalizers run.
+    """Install garbage collector callbacks that suspend recording while finalizers run.
 
     A KeyboardInterrupt that Python would only report, because it was raised in a finalizer, is raised again in the main
     thread.

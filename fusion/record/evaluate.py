@@ -37,7 +37,7 @@ run: Callable[..., None] = _load_and_run
 
 
 def evaluate(storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, together with other pending values that they need or that cost little.
+    """Evaluate `storages`, and other pending values that they need or that cost little.
 
     With `aside`, recording continues in the same epoch, so that other pending work is planned together with later work.
     """
@@ -57,7 +57,7 @@ def evaluate(storages: list[Storage], aside: bool = False) -> None:
 
 
 def fill_memory(storage: Storage) -> bool:
-    """Allocate CPU memory, without a plan, for a pending uninitialized array or constant, and fill the constant.
+    """Evaluate a pending constant or uninitialized array on the CPU, without a plan.
 
     Return False if nothing was allocated, for example for other values.
 
@@ -81,7 +81,7 @@ def fill_memory(storage: Storage) -> bool:
 
 
 def realise(storage: Storage) -> Buffer:
-    """Return a buffer with a storage's elements, after evaluating a pending value, or copying shared or host memory."""
+    """Return a buffer with a storage's elements, after evaluating or copying them if necessary."""
     while True:
         buffer = storage.buffer
         if buffer is not None:
@@ -130,7 +130,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
                 return
 
             def assign_results(plan: Plan, table: list[Any]) -> None:
-                """Assign the results of an evaluation to storages, possibly a second time after an interrupt."""
+                """Assign the results of an evaluation to storages. After an interrupt, this may be repeated."""
                 nonlocal begun, withdrawn
                 rest = elsewhere or not plan.complete
                 stays = aside and rest and not elsewhere and epoch.asides < ASIDE
@@ -201,7 +201,7 @@ _FEW = 4
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
-    """Return the user's call site and the last value of a recording if, apart from views, one call made it.
+    """Return the user's call site and the last value of a recording that one call made, not counting views.
 
     A sequence of updates counts as one call. Return None for other recordings.
     """
@@ -271,7 +271,7 @@ def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
 
 
 def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
-    """Return whether a pending value can overwrite an operand of the same shape that nothing else references."""
+    """Return whether a pending value can overwrite an unshared operand of the same shape."""
     for node in version.operands if version is not None else ():
         if node.kind == "leaf" and node.nbytes == version.nbytes and node.shape == version.shape:  # type: ignore[union-attr]
             if references(epoch.slots, node.attrs[0]) == 1:
@@ -280,9 +280,9 @@ def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the buffers that a recording without pending work still references, and return whether there were any.
+    """Release the buffers of a recording without pending work, and return whether it had any.
 
-    This is the recording (epoch) of the storage or, if the storage has none, the current epoch.
+    The recording is the storage's or, if the storage has none, the current one.
     """
     epoch = recording.epoch
     if recording.held:
