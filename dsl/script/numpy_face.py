@@ -36,7 +36,7 @@ class _NdarrayMeta(ABCMeta):  # (a class may derive from both an abstract class 
         return types.new_class(name, real, options, lambda names: names.update(members))
 
     def __getattribute__(cls, name: str) -> Any:
-        """Return an attribute of the class. Methods are wrapped, and also accept weft arrays."""
+        """Return an attribute of the class. Most methods are wrapped, and also accept weft arrays."""
         found = type.__getattribute__(cls, name)
         # (NumPy compares its protocols by identity)
         ours = getattr(Array, name, None) if isinstance(found, _METHODS) and not name.startswith("__array") else None

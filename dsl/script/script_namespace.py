@@ -88,7 +88,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a version of a module's ``__getattr__`` without the names in its dictionary.
+    """Return a version of a module's ``__getattr__`` that rejects names in its dictionary.
 
     After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
     with it.

@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return versions that depend on updates in `needed`, and add at most as many bytes as it has.
+    """Return versions that depend on updates in `needed`, up to the size of `needed` in bytes.
 
     If these versions were evaluated later, the updated memory might have to be copied.
     """

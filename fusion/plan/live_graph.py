@@ -23,7 +23,7 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, or the reduction that it divides by a constant, or None.
+    """Return `node` if it is a reduction, the reduction that it divides by a constant, or None.
 
     There may be views between the reduction and the division.
     """

@@ -62,9 +62,9 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's inner loops, and a task's reduced loops among them by position.
+    """Return the extents of a nest's inner loops, and the positions of a task's loops among them.
 
-    Scanned loops count as reduced loops. The position of a loop that was merged into another loop is None.
+    These are the task's reduced or scanned loops. The position of a loop that was merged into another loop is None.
     """
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)

@@ -104,7 +104,7 @@ def _name(function: Any) -> str:
 
 
 def _flatten(c: Compiler, value: object, flat: list[Any]) -> Any:
-    """Append the IR values of an argument to `flat`, and return a description of the argument's type."""
+    """Append an argument's IR values to `flat`, and return a description of the argument's type."""
     match value:
         case Value():
             flat.append(value)

@@ -288,7 +288,7 @@ class _Flow:
         return state
 
     def _until_known(self, operands: list[ast.expr], state: State | None) -> State | None:
-        """Analyze the operands of `and`, `or` or a comparison chain. Evaluation may end after any."""
+        """Analyze the operands of `and`, `or` or a comparison chain. Any may be the last evaluated."""
         ends = []
         for operand in operands:
             state = self._expression(operand, state)

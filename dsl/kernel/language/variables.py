@@ -214,7 +214,7 @@ class Variables:
                 variable.parts[0].kind = runtime_kind(kind) or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Return a pointer to `count` elements of the arena for `dtype`, or None if there is no arena."""
+        """Reserve `count` elements of the arena for `dtype`. Return a pointer, or None without an arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None
@@ -368,7 +368,7 @@ class Variables:
         return ArrayValue(pointer, kind.dtype, shape, strides, kind.space, kind.writable, name, kind.packed)
 
     def at_top(self) -> AbstractContextManager[None]:
-        """Return a context manager in which operations are emitted before the outermost open loop or branch."""
+        """Return a context manager in which operations are emitted before all open loops and branches."""
         return self.builder.at(0)
 
 

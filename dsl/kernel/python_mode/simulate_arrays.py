@@ -36,7 +36,7 @@ class KernelArray(np.ndarray):
 
 
 class BrainArray(KernelArray):
-    """A `KernelArray` of bfloat16 numbers, which it returns as `Brain` scalars."""
+    """A `KernelArray` of bfloat16 whose elements and reduction results are `Brain` scalars."""
 
     def __getitem__(self, index: Any) -> Any:
         return seen(super().__getitem__(index))

@@ -257,7 +257,7 @@ def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
 
 
 def _of_bits(op: str, x: Any) -> Any:
-    """Compute an op on the bits of an integer, which is extended to 32 or 64 bits."""
+    """Compute an op on the bits of an integer, taken as a 32-bit or 64-bit integer."""
     if isinstance(x, (float, complex, np.inexact)):
         raise TypeError(f"an integer has bits to count, {type(x).__name__} has not")
     is_bool = isinstance(x, (bool, np.bool_))
