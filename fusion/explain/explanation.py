@@ -83,7 +83,7 @@ class KernelNote:
 
     @property
     def storage(self) -> str:
-        """Describe where the step keeps its values: in memory, in registers or in caches."""
+        """The values of the step, and where it keeps them (memory, registers or caches), as text."""
         parts = [f"{', '.join(self.reads)} read" if self.reads else "", f"{', '.join(self.writes)} written"]
         parts.extend(self.given)
         parts.append(f"{', '.join(self.kept)} in {self.within}" if self.kept else "")
@@ -92,9 +92,9 @@ class KernelNote:
 
     @property
     def seconds(self) -> float | None:
-        """Return the expected time of the step, given its memory traffic and its arithmetic.
+        """The expected time of the step, given its memory traffic and its arithmetic.
 
-        Return None for library calls, kernels that draw random numbers, and devices of unknown speed.
+        None for library calls, kernels that draw random numbers, and devices of unknown speed.
         """
         if not self.bandwidth or self.call or self.draws:
             return None
@@ -148,7 +148,7 @@ class Explanation:
 
     @property
     def summary(self) -> str:
-        """Return a one-line summary of the plan."""
+        """A one-line summary of the plan."""
         if not self.kernels:
             return "nothing to run: every value is already in memory"
         read = sum(k.bytes_read for k in self.kernels)

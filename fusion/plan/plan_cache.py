@@ -181,7 +181,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a cached plan for a graph, or None. For a new form, the disk is searched first."""
+    """Return a cached plan for a graph, or None. The disk is searched only for a new form."""
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
