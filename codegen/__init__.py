@@ -1,4 +1,4 @@
-"""Public interface of the code generator, which compiles kernels for the CPU and for GPUs.
+"""Public interface of the code generator.
 
 llvmlite is loaded when LLVM first compiles a kernel or describes this machine.
 """

@@ -34,7 +34,7 @@ def compile_kernel(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def lower_stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel after each stage of compilation, as a dict with the stage names as keys.
+    """Return the text of a kernel after each stage of compilation, by stage name.
 
     The stages are ``kernel``, ``llvm`` and ``asm``. On a GPU, ``asm`` is PTX, and ``threaded`` precedes ``llvm``.
     """

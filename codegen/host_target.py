@@ -26,7 +26,10 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached, so that `host_target` does not need LLVM."""
+    """Return whether LLVM's description of this machine is cached.
+
+    If it is, `host_target` does not need LLVM.
+    """
     return _known() is not None
 
 
@@ -63,7 +66,7 @@ def host_has_masks() -> bool:
 
 
 def order_target() -> Target:
-    """Return a target whose kernels sum in the same order as those of `host_target`, without loading LLVM if possible.
+    """Return a target whose kernels sum in the same order as those of `host_target`.
 
     LLVM is not loaded if its description of the CPU is cached, or if Linux lists the features of the CPU. Without a
     cached description, the target is made from this list, and no code is generated for it.
@@ -99,7 +102,7 @@ def _describe() -> tuple[str, str, str]:
 
 
 def _known() -> ObjectCode | None:
-    """Return LLVM's description of this machine if it is in memory or in the disk cache, otherwise None."""
+    """Return LLVM's description of this machine from memory or the disk cache, or None if neither has it."""
     if not _described:
         cpu, cache = _system_description(), disk_cache()
         found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None
@@ -110,7 +113,7 @@ def _known() -> ObjectCode | None:
 
 @lru_cache(maxsize=1)
 def _system_description() -> str:
-    """Return the description of the first x86 processor in ``/proc/cpuinfo``, or "" if it is missing or incomplete."""
+    """Return the description of the first processor in ``/proc/cpuinfo``, or "" if a needed line is missing."""
     try:
         with open("/proc/cpuinfo") as file:
             first = file.read().split("\n\n")[0]

@@ -109,7 +109,7 @@ def _print_kernel(kernel: Kernel) -> str:
 
 
 def kernel_digest(target: Target, kernel: Kernel) -> str:
-    """Return the digest of a kernel and a target, by which the caches identify the compiled code."""
+    """Return the digest by which the caches identify the code of a kernel for a target."""
     return hashlib.sha256(_key(target, _print_kernel(kernel))).hexdigest()
 
 
@@ -135,7 +135,7 @@ def obtain_function(device: Device, kernel: Kernel, digest: str = "") -> Any:
 
 
 def find_function(device: Device, digest: str) -> Any | None:
-    """Return the function with digest `digest` from memory or the disk cache, or None if it is not cached."""
+    """Return the function with digest `digest` from memory or the disk cache, or None."""
 
     def build() -> Any | None:
         cache = disk_cache()

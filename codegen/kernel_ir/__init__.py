@@ -1,1 +1,1 @@
-"""Kernel IR, the typed intermediate representation of kernels, with its builder, text form and verifier."""
+"""Kernel IR, the typed intermediate representation of kernels."""

@@ -1,4 +1,4 @@
-"""The builder of kernel IR, which appends operations to the innermost open block."""
+"""The builder of kernel IR."""
 
 from __future__ import annotations
 
@@ -101,7 +101,10 @@ class KernelBuilder:
 
     @classmethod
     def after(cls, kernel: Kernel) -> Self:
-        """Return a builder for a kernel that replaces `kernel`. New values get names that `kernel` does not use."""
+        """Return a builder for a kernel that replaces `kernel`.
+
+        New values get names that `kernel` does not use.
+        """
         made = cls(kernel.name, kernel.index_dtype, kernel.level, **kernel.attributes)
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():
@@ -216,7 +219,7 @@ class KernelBuilder:
         return self.emit("reinterpret", (pointer,), (Pointer(np.dtype(dtype), pointer.type.space),))[0]
 
     def call(self, function: str, *arguments: Value) -> tuple[Value, ...]:
-        """Emit a call to the kernel's function with the name `function`, and return the results of the call."""
+        """Emit a call to the kernel's function named `function`, and return the results."""
         found = next(f for f in self.kernel.functions if f.name == function)
         return self.emit("call", arguments, found.results, function=function)
 
@@ -278,10 +281,11 @@ class KernelBuilder:
 
     @contextmanager
     def if_(self, condition: Value, types: Sequence[Type] = (), likely: bool | None = None) -> Iterator[BranchBuilder]:
-        """Open an `if`, whose first region contains the operations appended inside the ``with`` block.
+        """Open the first region of a new `if`.
 
-        `else_` directly after the ``with`` opens the other region. With `types`, the `if` has results, and both regions
-        set them by `BranchBuilder.yield_`. `likely` states whether the condition mostly holds, if that is known.
+        The region contains the operations appended inside the ``with`` block. `else_` directly after the block opens
+        the other region. With `types`, the `if` has results, and both regions set them by `BranchBuilder.yield_`.
+        `likely` states whether the condition mostly holds, if that is known.
         """
         branch = BranchBuilder(tuple(self.fresh(type) for type in types))
         attributes: dict[str, Any] = {} if self.line is None else {"line": self.line}

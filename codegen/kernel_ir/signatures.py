@@ -1,4 +1,4 @@
-"""Signatures of kernel IR operations, which describe the types of operands and results.
+"""Signatures of kernel IR operations: the types of operands and results.
 
 The verifier checks the signatures. Each signature is one line of text.
 
@@ -146,7 +146,7 @@ def signature_of(operation: Operation) -> tuple[str, str] | None:
 
 
 def signature_fault(kernel: Kernel, operation: Operation) -> str:
-    """Return an error message if the operands, results or attributes of an operation are invalid, otherwise ""."""
+    """Return an error message if an operation does not match its signature and `CHOICES`, otherwise ""."""
     signature = signature_of(operation)
     if signature is not None:
         takes, gives = (words.split() for words in signature)

@@ -1,4 +1,4 @@
-"""The verifier of kernel IR, which rejects invalid kernels before code generation.
+"""The verifier of kernel IR.
 
 In: a kernel at either level, before or after any pass. Out: nothing, or an `InvalidKernelError` that names the
 kernel, the rule and, unless the kernel as a whole breaks the rule, the operation in the kernel's text.
@@ -46,7 +46,7 @@ class InvalidKernelError(ValueError):
 
 
 def verify_kernel(kernel: Kernel) -> None:
-    """Check a kernel against all rules of kernel IR. Raises InvalidKernelError if the kernel breaks a rule."""
+    """Raise InvalidKernelError if a kernel breaks a rule of kernel IR."""
     verifier = _Verifier(kernel)
     if kernel.index_dtype not in (np.dtype(np.int32), np.dtype(np.int64)):
         verifier.fail(None, f"the index dtype must be int32 or int64, not {kernel.index_dtype}")
@@ -294,7 +294,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Require that a control-flow operation returns no pointers (but allow integers that contain addresses)."""
+        """Check that a control-flow operation has no pointers as results."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results must be numbers or bools")
 
     def loop(self, o: Operation) -> None:

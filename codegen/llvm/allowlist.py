@@ -1,6 +1,7 @@
-"""Check of the symbols that an LLVM module declares, before LLVM parses the module.
+"""Check of the symbols that an LLVM module declares.
 
-LLVM would end the process if the module called an intrinsic that the target lacks.
+The check precedes the parsing by LLVM, which would end the process if the module called an intrinsic that the target
+lacks.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 
 
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
-    """Raise CompileError if the module declares a symbol that neither `patterns` nor `symbols` allow."""
+    """Raise CompileError if a module declares a symbol that is not allowed.
+
+    A symbol is allowed if it is in `symbols`, or if one of the regular `patterns` matches its whole name.
+    """
     for name in _DECLARED.findall(text):
         if name in symbols:
             continue

@@ -1,4 +1,4 @@
-"""The emitter's control flow: `if`, scopes, `leave`, functions and calls."""
+"""The emitter's control flow: branches, scopes, functions and calls."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ControlEmitter(Writer):
             self.environment[value] = Item(text, lanes)
 
     def regions_under_masks(self, operation: Operation, condition: str) -> list[str]:
-        """Emit both regions of an `if` under masks, and return the results, which are selected lane by lane.
+        """Emit both regions of an `if` under masks, and return the results as vectors.
 
         A region is skipped if no lane takes it.
         """

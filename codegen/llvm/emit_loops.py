@@ -100,7 +100,7 @@ class LoopEmitter(StreamEmitter):
         return phis
 
     def body_of_one_lane(self, body: Block, index: str, phis: list[str], apart: int) -> list[str]:
-        """Emit a loop body for one vector lane, and return the vectors of loop-carried values with this lane updated.
+        """Emit a loop body for one vector lane, and return the updated vectors of loop-carried values.
 
         The lane is the number of the iteration, `index`, modulo the number of lanes, `apart`.
         """
@@ -190,7 +190,7 @@ class LoopEmitter(StreamEmitter):
             self.environment[value] = Item(text)
 
     def is_strided_inner_loop(self, loop: Operation) -> bool:
-        """Return whether a loop is an inner loop with strided accesses and without expensive operations.
+        """Return whether a loop is an inner loop that has strided accesses and no expensive operations.
 
         The last iterations of such a loop may run as scalars. The results of expensive operations would then depend on
         whether a vector function or a scalar function computes them.

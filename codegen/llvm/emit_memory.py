@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment of local memory or of a table: 16 bytes, or the item size for a single element."""
+    """Return the alignment in bytes of local memory or of a table with `count` elements."""
     return dtype.itemsize if count == 1 else 16
 
 
@@ -89,7 +89,10 @@ class MemoryEmitter(StreamEmitter):
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
+        """Concatenate vectors of `count` elements each.
+
+        The number of vectors must be a power of two.
+        """
         while len(parts) > 1:
             parts = [
                 self.shuffled(wide(kind, count), range(2 * count), left, right)
@@ -99,10 +102,10 @@ class MemoryEmitter(StreamEmitter):
         return parts[0]
 
     def _masked_load(self, pointer: Value, index: Value, lanes: int) -> str:
-        """Emit a masked load of a vector. The lanes outside the mask contain 1 for floats and 0 for other dtypes.
+        """Emit a masked load of a vector.
 
-        Vector functions and divisions are slow if any lane holds 0: ``hypot`` calls a scalar function for each such
-        lane.
+        The lanes outside the mask contain 1 for floats and 0 for other dtypes. Vector functions and divisions are slow
+        if any lane holds 0: ``hypot`` calls a scalar function for each such lane.
         """
         dtype = pointer.element
         memory = memory_type(dtype)
@@ -210,7 +213,10 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Emit an allocation of local memory in the function's frame. All iterations of a loop use the same memory."""
+        """Emit an allocation of local memory in the function's frame.
+
+        All iterations of a loop use the same memory.
+        """
         (result,) = operation.results
         dtype, count = result.element, operation.attributes["count"]
         kind = memory_type(dtype)

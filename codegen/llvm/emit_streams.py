@@ -1,4 +1,4 @@
-"""Prefetches and non-temporal stores in the vectorized loops of host code.
+"""Prefetches and non-temporal stores in vectorized loops on the host.
 
 In: the loops of a kernel. A kernel with the ``streams`` attribute, which only x86-64 kernels have, accesses more memory
 than the caches hold, and uses both. Other kernels use prefetches in loops with many operations. A normal store to
@@ -29,16 +29,16 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel may use non-temporal stores, and prefetches in short vectorized loops too.
+        """Whether the kernel may use non-temporal stores, and prefetches in short loops.
 
         The ``streams`` attribute marks kernels that access more memory than the caches hold.
         """
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Emit prefetches of the memory `AHEAD` bytes after the address of a vector load of `nbytes` bytes.
+        """Emit prefetches for a vector load, of the memory `AHEAD` bytes after its address.
 
-        Only the kernel's first `STREAMS` loads have prefetches.
+        The load reads `nbytes` bytes. Only the kernel's first `STREAMS` loads have prefetches.
         """
         self.fetched.add(operation)
         if len(self.fetched) > STREAMS:

@@ -1,4 +1,4 @@
-"""The base class of the emitter's parts, which writes the text of an LLVM module.
+"""The base class of the emitter's parts.
 
 In: lines and declarations. Out: the parts of a module's text. Invariant: a value is bound to its text before its use.
 The block of the latest `label` is open, so that text may be appended at any time, also after a branch.
@@ -88,7 +88,7 @@ def suffix(type_name: str, lanes: int) -> str:
 
 
 def struct_type(kinds: list[str]) -> str:
-    """Return one LLVM type for a list of result types: void for none, the type itself for one, otherwise a struct."""
+    """Return one LLVM type for a list of result types."""
     return "void" if not kinds else kinds[0] if len(kinds) == 1 else "{ " + ", ".join(kinds) + " }"
 
 
@@ -125,7 +125,10 @@ _FLOATS = re.compile(r"(%v\d+ = (?:fadd|fsub|fmul|fdiv|fneg|call(?= (?:float|dou
 
 
 def with_float_flags(text: str, flags: str) -> str:
-    """Return `text` with fast-math flags on its float instructions, except in formulas of elementary functions."""
+    """Return LLVM text with the fast-math flags `flags` on float instructions.
+
+    The formulas of elementary functions get no flags.
+    """
     return _FLOATS.sub(rf"\1 {flags}", text)
 
 
@@ -214,7 +217,7 @@ class Writer:
         self.declarations.setdefault(symbol, f"declare {result} @{symbol}({', '.join(parameters)})")
 
     def call(self, symbol: str, result: str, arguments: list[tuple[str, str]]) -> str:
-        """Declare an external function and emit a call. Return the name of the result, or "" for the type void."""
+        """Declare an external function, emit a call, and return the name of the result ("" for void)."""
         self.declare(symbol, result, [kind for kind, _ in arguments])
         return self.append(result, f"call {result} @{symbol}({', '.join(f'{k} {v}' for k, v in arguments)})")
 
@@ -247,7 +250,7 @@ class Writer:
         self.start_label(following or then)
 
     def reserve_phi(self) -> tuple[str, int]:
-        """Reserve a line for a phi instruction. Return the name of its result, and the position of the line."""
+        """Reserve a line for a phi instruction, and return the result's name and the line's position."""
         self.lines.append("")
         return self.name(), len(self.lines) - 1
 
@@ -281,7 +284,7 @@ class Writer:
         return name
 
     def variable(self, kind: str, initial: str) -> str:
-        """Allocate an integer in the open function's frame, set it to an initial value, and return its address."""
+        """Allocate an integer variable in the open function's frame, and return its address."""
         align = max(int(kind[1:]) // 8, 1)
         address = self.alloca(kind, align)
         self.do(f"store {kind} {initial}, ptr {address}, align {align}")
@@ -323,9 +326,9 @@ class Writer:
         return self.line(f"shufflevector {vector} {first}, {vector} poison, <{lanes} x i32> zeroinitializer")
 
     def shuffled(self, vector: str, order: Iterable[int], first: str, second: str = "poison") -> str:
-        """Emit a shuffle, and return the vector of the elements at the positions `order` of one or two vectors.
+        """Emit a shuffle that selects elements of one or two vectors, and return the result.
 
-        Positions count through `first`, then through `second`. Both vectors have the LLVM type `vector`.
+        The positions `order` count through `first`, then through `second`. Both vectors have the LLVM type `vector`.
         """
         positions = [f"i32 {k}" for k in order]
         kind = f"<{len(positions)} x i32>"
@@ -340,7 +343,7 @@ class Writer:
         self.environment[operation.results[0]] = item
 
     def set_results(self, operation: Operation, kind: str, text: str) -> None:
-        """Record the results of an operation, which `text` holds as one value of type `kind` (see `struct_type`)."""
+        """Record the results of an operation, given as one value of the type that `struct_type` returns."""
         if len(operation.results) == 1:
             self.set(operation, Item(text))
             return
@@ -348,7 +351,7 @@ class Writer:
             self.environment[value] = Item(self.line(f"extractvalue {kind} {text}, {k}"))
 
     def packed(self, parts: list[tuple[str, str]]) -> str:
-        """Combine results into one value (see `struct_type`), and return its text, or "" for no results.
+        """Return results as one value of the type that `struct_type` returns, or "" for no results.
 
         `parts` are the types and texts of the results.
         """
@@ -368,7 +371,7 @@ class Writer:
         return self.line(f"bitcast {scalar_type(dtype)} {text} to i{bit_width(dtype)}") if dtype.kind == "f" else text
 
     def from_integer(self, text: str, dtype: np.dtype) -> str:
-        """Return the value of dtype `dtype` that has the bits of an integer: the inverse of `as_integer`."""
+        """Reinterpret the bits of an integer as a value of dtype `dtype`: the inverse of `as_integer`."""
         return self.line(f"bitcast i{bit_width(dtype)} {text} to {scalar_type(dtype)}") if dtype.kind == "f" else text
 
     def widened(self, text: str, word: str = "sext") -> str:
@@ -384,7 +387,7 @@ class Writer:
     # -- blocks ----------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block, and return the values of its `yield`. A block that ends in a `leave` has none."""
+        """Emit a block, and return the values of its `yield`, or [] if it has none."""
         for operation in block.operations:
             if operation.opcode == "yield":
                 return list(operation.operands)

@@ -64,7 +64,7 @@ class ValueEmitter(Writer):
         self.set(operation, Item(text, lanes))
 
     def _linear(self, operation: Operation) -> bool:
-        """Emit index arithmetic whose result is linear in the lane number, or return False for other arithmetic."""
+        """Emit an operation if it is index arithmetic that is linear in the lane. Return whether it is."""
         name = operation.opcode
         if name not in ("add", "subtract", "multiply") or operation.results[0].type != self.kernel.index_dtype:
             return False

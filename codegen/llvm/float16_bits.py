@@ -1,6 +1,7 @@
-"""Conversions between float16 and float32 by integer arithmetic, for x86 processors without instructions for them.
+"""Conversions between float16 and float32 without conversion instructions.
 
-LLVM would call functions of the compiler's runtime library, which a Python process does not contain.
+Old x86 processors lack such instructions. For them, LLVM would call functions of the compiler's runtime library, which
+a Python process does not contain.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from weft.codegen.target import Target
 
 
 def has_float16(target: Target) -> bool:
-    """Return whether the target converts float16 by an instruction. All targets except old x86 processors do."""
+    """Return whether the target converts float16 by an instruction, as all but old x86 processors do."""
     return not target.triple.startswith(("x86_64", "i386", "i686")) or "+f16c" in target.features.split(",")
 
 

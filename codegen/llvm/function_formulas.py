@@ -1,4 +1,4 @@
-"""Formulas of elementary functions, as straight-line code that replaces calls to the C library.
+"""Formulas of elementary functions in place of calls to the C library.
 
 In: operands as LLVM text, scalars or vectors. Out: the result's text. A formula consists of operations that IEEE 754
 defines exactly, including explicit fused multiply-adds. A value therefore does not depend on its lane, the machine,
@@ -118,7 +118,10 @@ class FloatText:
         return self.line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare `x` with a constant by the LLVM predicate `word`. Ordered predicates are false for NaN."""
+        """Compare `x` with a constant by the LLVM predicate `word`.
+
+        Ordered predicates are false for NaN.
+        """
         return self.line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -165,7 +168,7 @@ class FloatText:
         return self.as_float(self.bits_op("or", self.as_bits(x), sign))
 
     def unchanged_if_tiny(self, x: str, result: str) -> str:
-        """Select `x` where |x| is so small that f(x) rounds to x, and the computed value `result` elsewhere.
+        """Return `x` where |x| is so small that f(x) rounds to x, and `result` elsewhere.
 
         This keeps the sign of zero and the bits of subnormal numbers.
         """
@@ -183,7 +186,7 @@ class FloatText:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r for an integer n. Return the sum n + anchor (which encodes n) and r."""
+        """Split x into n ln(2) + r for an integer n, and return n + `anchor` and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -195,7 +198,10 @@ class FloatText:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more), which must be a normal number, for the integer n that `anchored` encodes."""
+        """Return 2**(n + more) for the integer n that `anchored` encodes.
+
+        The result must be a normal number.
+        """
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
@@ -213,7 +219,10 @@ class FloatText:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f), with 1 + f between sqrt(1/2) and sqrt(2). Return e and f as floats."""
+        """Split x > 0 into 2**e (1 + f), and return e and f as floats.
+
+        1 + f is between sqrt(1/2) and sqrt(2).
+        """
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -341,5 +350,8 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction. Every 64-bit ARM target has one."""
+    """Return whether the target has a fused multiply-add instruction.
+
+    Every 64-bit ARM target has one.
+    """
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

@@ -1,4 +1,4 @@
-"""Code generation for the CPU of this machine: translation of kernel IR to an object file.
+"""Code generation for the CPU of this machine.
 
 The entry is ``void entry(i64* slots, i64 begin, i64 end)``. There is one 64-bit slot per kernel parameter, and threaded
 kernels have more slots (`host_grid.py`). `begin` and `end` are the range of the outermost parallel loop, or of the
@@ -106,7 +106,10 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level. It is 0 for GPU schedules on the host, since only tests use them."""
+    """Return LLVM's optimization level.
+
+    It is 0 for GPU schedules on the host, since only tests use them.
+    """
     return 2 if target.schedule is None else 0
 
 
@@ -182,6 +185,6 @@ def compile_code(kernel: Kernel, target: Target) -> ObjectCode:
 
 
 def stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the optimized LLVM IR and the assembly text of a kernel for the host CPU, by stage name."""
+    """Return the optimized LLVM IR and the assembly text of a kernel, by stage name."""
     module, machine, _ = _build(kernel, target)
     return {"llvm": str(module), "asm": machine.emit_assembly(module)}

@@ -1,4 +1,4 @@
-"""Atomic operations of threaded kernels on the host CPU, as single instructions or as loops."""
+"""Atomic operations of threaded kernels on the host CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _COMPARISONS = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """Emit the update of an array element by an `atomic` operation. The operation's result is the old value."""
+    """Emit the update of an array element by an `atomic` operation.
+
+    The operation's result is the old value.
+    """
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
@@ -99,9 +102,9 @@ def _float_loop(emitter: Emitter, kind: str, dtype: np.dtype, address: str, valu
 
 
 def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str:
-    """Emit code that combines two values by the op `kind` of an atomic or a reduction, and return the result.
+    """Emit code that combines two values by the op `kind`, and return the result.
 
-    Values of float16 are combined in float32.
+    The op is that of an atomic or a reduction. Values of float16 are combined in float32.
     """
     if dtype.char == "e":
         single = np.dtype(np.float32)
@@ -121,7 +124,10 @@ def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str
 
 
 def _choose(emitter: Emitter, word: str, nan_wins: bool, kind: str, old: str, value: str) -> str:
-    """Emit a comparison that selects one of two values. `nan_wins` decides whether a NaN is selected."""
+    """Emit a comparison that selects one of two values.
+
+    If only one value is NaN, it is selected if `nan_wins` is true, and the other value otherwise.
+    """
     stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
     which = old if nan_wins else value
     nan = emitter.line(f"fcmp uno {kind} {which}, {which}")

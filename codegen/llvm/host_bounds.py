@@ -1,4 +1,4 @@
-"""Ranges of loops over the threads of a block, so that the loops skip threads without work.
+"""Ranges of loops over those threads of a block that have work.
 
 In: bounds of the thread indices along an axis. Out: the first thread index within the bounds, and the index after the
 last one. A guard such as ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes
@@ -120,7 +120,7 @@ def _quotient(emitter: Writer, larger: str, smaller: str, less_one: bool, step: 
 
 
 def _if_safe(emitter: Writer, bound: Bound, text: str, choices: tuple[str, str], longest: int) -> str:
-    """Emit code that selects the first choice if a bound cannot overflow for any thread index, otherwise the second."""
+    """Emit code that selects the first of two `choices` if a bound cannot overflow, otherwise the second."""
     if bound.exact:
         return choices[0]
     kind = (bound.smaller if bound.step > 0 else bound.larger).dtype

@@ -1,6 +1,6 @@
-"""Emission of threaded kernels for the host CPU, with one coroutine per thread.
+"""Emission of threaded kernels for the host CPU, as coroutines.
 
-A coroutine can suspend at any synchronization point.
+There is one coroutine per thread, which can suspend at any synchronization point.
 
 In: a threaded kernel after the passes. Out: the entry, the coroutine of a thread and the scheduler. A thread suspends
 at each synchronization point, with the reason in its record, and at the end of each block. One set of coroutines runs
@@ -45,11 +45,11 @@ class CoroutineDialect(GridDialect):
         self.warp = ""  # the record of the warp's first lane
 
     def notes(self, operation: Operation) -> str:
-        """Return no metadata, since a memory access may depend on accesses of other threads of the block."""
+        """Return no metadata, since the memory accesses of a block's threads may depend on each other."""
         return ""
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Assign each shared array an address in the memory that the entry function passes for the block."""
+        """Assign each shared array an address in the block's shared memory."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -104,7 +104,10 @@ class CoroutineDialect(GridDialect):
         self.sites.append(site_of(operation))
 
     def suspend(self, emitter: Emitter, state: int, site: int, mask: str, mail: str) -> None:
-        """Emit code that suspends a thread, after storing its state, site, mask and contributed value in its record."""
+        """Emit code that stores the state of a thread in the thread's record, and suspends the thread.
+
+        `mail` is the value that the thread contributes to the synchronization point.
+        """
         for field, kind, text in (
             (Field.STATE, "i32", str(state)),
             (Field.SITE, "i32", str(site)),
@@ -158,7 +161,7 @@ class CoroutineDialect(GridDialect):
         emitter.set(operation, Item(from_bits(emitter, self.contribution_of(emitter, lane), dtype)))
 
     def match(self, emitter: Emitter, operation: Operation, texts: list[str], dtype: np.dtype) -> None:
-        """Emit a match, which computes the mask of the lanes that contributed the same bits as the current lane.
+        """Emit a match, whose result is the mask of the lanes with the same bits as the current lane.
 
         For the kind "all", the results are the mask of the participants or 0, and whether all of them contributed the
         same bits.
@@ -249,7 +252,10 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit code that allocates the coroutine's frame in an arena. The first thread allocates the arena."""
+    """Emit code that allocates the coroutine's frame in an arena.
+
+    The first thread allocates the arena.
+    """
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()
@@ -288,7 +294,7 @@ def _set_thread_indices(emitter: Emitter, dialect: CoroutineDialect) -> None:
 
 
 def _clear_locals(emitter: Emitter, kernel: Kernel) -> None:
-    """Allocate a thread's local memory, and set its one-element variables to zero for each block."""
+    """Allocate a thread's local memory, and emit code that sets its one-element variables to zero."""
     for operation in program_order(kernel.body.operations):
         if operation.opcode != "local":
             continue

@@ -1,6 +1,6 @@
-"""The part of the emitter that is specific to the host CPU, such as the entry function.
+"""The part of the emitter that is specific to the host CPU.
 
-It also emits calls to the C library.
+It emits the entry function and calls to the C library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """The dialect of host code: arguments come from slots in memory, and functions from the C library."""
+    """The dialect of host code.
+
+    Arguments come from slots in memory, and math functions from the C library.
+    """
 
     def __init__(self, target: Target) -> None:
         self.target = target

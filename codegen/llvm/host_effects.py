@@ -1,4 +1,4 @@
-"""Side effects of threaded kernels on the host CPU: printing, sleeping, clocks and fences.
+"""Side effects of threaded kernels on the host CPU, such as printing.
 
 Invariant: `print` passes its text pieces and the dtypes and formats of its values as JSON, preceded by the length,
 and each value as one 64-bit word. The runtime's ``weft_print`` reads them.

@@ -67,7 +67,9 @@ def reduce_warp(
     read: Callable[[int], str],
     lanes: AbstractContextManager[tuple[str, str]],
 ) -> str:
-    """Emit a reduction over the lanes of a warp: as a tree if all 32 lanes take part, otherwise in lane order.
+    """Emit a reduction over the participating lanes of a warp.
+
+    The values are combined in a tree if all 32 lanes take part, otherwise in the order of the lanes.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def reduce_warp(
 def _combine_next(
     emitter: Emitter, name: str, dtype: np.dtype, addresses: tuple[str, str], value: str, takes_part: str
 ) -> None:
-    """Emit code that combines a thread's value with a reduction's total in memory, if the thread participates.
+    """Emit code that combines the value of a participating thread with a reduction's total in memory.
 
     `addresses` are the addresses of the total and of a flag, which is set once the total has a value.
     """

@@ -1,4 +1,4 @@
-"""Emission of threaded kernels for the host CPU: the entry function, thread indices and atomics.
+"""The common part of the emission of threaded kernels for the host CPU.
 
 In: a threaded kernel after the passes. Out: ``void entry(i64* slots, i64 begin, i64 end)``, which runs the blocks
 [begin, end) of the grid. The block index x varies fastest, or y if the innermost loop over threads runs along y.
@@ -42,7 +42,7 @@ _POSITIONS = {
 
 
 class GridDialect(HostDialect):
-    """The dialect of threaded kernels on the host CPU, with indices, memory and the entry function."""
+    """The dialect of threaded kernels on the host CPU."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
@@ -65,7 +65,7 @@ class GridDialect(HostDialect):
         emitter.notes = self.notes
 
     def read_sizes(self, emitter: Emitter) -> None:
-        """Emit loads of the dimensions of the grid and of a block, and of the size of dynamic shared memory."""
+        """Emit loads of the grid and block dimensions, and of the size of dynamic shared memory."""
         first = len(emitter.kernel.parameters)
         for k, name in enumerate(("grid_size", "block_size")):
             for axis in AXES:
@@ -73,9 +73,9 @@ class GridDialect(HostDialect):
         self.shared_bytes = self.read_slot(emitter, first + 6)
 
     def poll_interrupts(self, emitter: Emitter) -> None:
-        """Enable interrupt polls in all loops emitted after this call, if the kernel is user-written.
+        """Enable interrupt polls in the loops of a user-written kernel.
 
-        Functions that the kernel calls contain no polls.
+        Only code emitted after this call has polls. Functions that the kernel calls contain no polls.
         """
         if emitter.kernel.attributes.get("explicit"):
             emitter.polls = InterruptPolls(emitter, self.read_slot(emitter, len(emitter.kernel.parameters) + 7))
@@ -87,7 +87,10 @@ class GridDialect(HostDialect):
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
-        """Emit code that computes a block's indices. The index along the axis `innermost` (0 or 1) varies fastest."""
+        """Emit code that computes a block's indices.
+
+        The index along the axis `innermost` (0 or 1) varies fastest.
+        """
         rest = block
         for axis in (innermost, 1 - innermost):
             extent = emitter.widened(self.numbers["grid_size", axis], "zext")
@@ -98,7 +101,10 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Emit code that allocates shared memory once for all blocks, and does not clear it between blocks."""
+        """Emit code that allocates shared memory once, for all blocks.
+
+        The memory is not cleared between blocks.
+        """
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)
@@ -128,7 +134,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def bind_context(self, emitter: Emitter) -> None:
-        """Bind thread indices and shared memory to the parameters of the function that is being emitted."""
+        """Bind thread indices and shared memory to the parameters that functions get from `declare_context`."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]
@@ -203,7 +209,10 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a C library function for one thread. LLVM vectorizes the loops over threads."""
+        """Emit a call to a C library function for one thread.
+
+        LLVM vectorizes the loops over threads.
+        """
         return self.functions.call(emitter, name, dtype, operands)
 
 

@@ -1,7 +1,8 @@
-"""Calls to C library functions in the loops over threads, which LLVM vectorizes.
+"""Calls to C library functions in loops over threads.
 
-A value must not depend on whether it is computed in a vector or in a remainder. The scalar form therefore also calls
-the vector function, with one value. Each function is wrapped, and the scalar wrapper declares its vector forms to LLVM.
+LLVM vectorizes these loops. A value must not depend on whether it is computed in a vector or in a remainder. The scalar
+form therefore also calls the vector function, with one value. Each function is wrapped, and the scalar wrapper declares
+its vector forms to LLVM.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class HostMath:
         self.used: dict[str, tuple[np.dtype, int, tuple[str, int] | None]] = {}
 
     def call(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str]) -> str:
-        """Emit a call to a C library function on scalars, or an inline formula for functions that have one."""
+        """Emit a call to a C library function on scalars, or an inline formula if there is one."""
         written = formula(emitter, self.target, name, dtype, operands, 0)
         if written is not None:
             return written

@@ -1,8 +1,8 @@
-"""Polling for interrupts in the loops of threaded kernels, so that Ctrl-C can end any kernel.
+"""Polling for interrupts in the loops of threaded kernels.
 
-In: a kernel's loops. Out: code that counts iterations and, at regular intervals, calls the function whose address is in
-the fault record (if it is not 0), with the record as argument. Invariant: the function either returns or ends the
-kernel. A loop that LLVM can vectorize contains no poll.
+Polls let Ctrl-C end a kernel. In: a kernel's loops. Out: code that counts iterations and, at regular intervals, calls
+the function whose address is in the fault record (if it is not 0), with the record as argument. Invariant: the function
+either returns or ends the kernel. A loop that LLVM can vectorize contains no poll.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """Emit code that counts an iteration of a `for` loop, unless iterations are short and cannot leave the loop."""
+        """Emit code that counts an iteration of a `for` loop if iterations may take long or leave the loop."""
         if self._may_last(body):
             self.count(1)
 
@@ -59,7 +59,10 @@ class InterruptPolls(NoPolls):
             emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether an iteration may take long or leave the loop. LLVM vectorizes no loop with such iterations."""
+        """Return whether an iteration may take long or leave the loop.
+
+        LLVM vectorizes no loop with such iterations.
+        """
         for operation in body.operations:
             name = operation.opcode
             if name in ("repeat", "leave") or name in SYNCHRONIZATION:
@@ -72,7 +75,7 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of iterations of an operation's `repeat` loops, or more than `SHORT` if it is unknown.
+    """Return the maximum number of `repeat` iterations in an operation, or more than `SHORT` if it is unknown.
 
     With a `for` loop or a synchronization point, the number counts as unknown.
     """

@@ -1,12 +1,12 @@
-"""Private copies of arrays that a kernel modifies only by atomics. Each call of the entry function has its own copies.
+"""Private copies of arrays that a kernel modifies only by atomics.
 
-In: the arrays that `find_private_arrays` finds. Out: code at the start of the entry function that creates a copy if a
-copy is worthwhile, plain updates of the copy in place of atomic instructions, and code at the end that combines the
-copy with the array. Atomic instructions of several CPU threads on the same cache line take about 50 times as long as
-plain updates. Invariant: no two CPU threads update the same copy. If the array overlaps another array of the kernel,
-has more than `IN_CACHE` bytes, or has more elements than half the number of threads of the call, the atomic
-instructions run. Floats have private copies only if several calls run the grid, because the order of the operations is
-unspecified only then.
+Each call of the entry function has its own copies. In: the arrays that `find_private_arrays` finds. Out: code at the
+start of the entry function that creates a copy if a copy is worthwhile, plain updates of the copy in place of atomic
+instructions, and code at the end that combines the copy with the array. Atomic instructions of several CPU threads on
+the same cache line take about 50 times as long as plain updates. Invariant: no two CPU threads update the same copy. If
+the array overlaps another array of the kernel, has more than `IN_CACHE` bytes, or has more elements than half the
+number of threads of the call, the atomic instructions run. Floats have private copies only if several calls run the
+grid, because the order of the operations is unspecified only then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """LLVM values that describe a private copy: its address, its length (0 without a copy), and whether it exists."""
+    """LLVM values that describe a private copy: its address, its number of elements, and whether it exists.
+
+    The number is 0 if there is no copy.
+    """
 
     address: str
     count: str
@@ -40,7 +43,7 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the private copies that are worthwhile, and fills them with identity elements.
+        """Emit code that creates the worthwhile private copies, filled with identity elements.
 
         `threads` is the number of kernel threads that run in this call of the entry function.
         """

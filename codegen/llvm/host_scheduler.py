@@ -1,4 +1,4 @@
-"""LLVM text of the scheduler that runs the threads of a block as coroutines.
+"""LLVM text of the scheduler that runs a block's threads as coroutines.
 
 A thread's record contains its state. In: a block's threads, all runnable (`READY`). Out: 0 if all threads have ended, 1
 if the remaining threads wait at a grid barrier, 2 if no thread can continue. Invariant: threads that wait for each

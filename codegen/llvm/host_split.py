@@ -1,4 +1,4 @@
-"""Emission of threaded kernels for the host CPU, as loops over threads between synchronization points.
+"""Emission of threaded kernels for the host CPU, as loops over threads.
 
 In: a kernel after the passes, and its `BarrierSplit`. Out: the text of a module. Invariant: a value that passes from
 one run (the code between two synchronization points) to another is in an array with one element per thread, written
@@ -51,7 +51,7 @@ class SplitEmitter(BarrierEmitter):
     # -- the module -----------------------------------------------------------------------------
 
     def emit(self) -> str:
-        """Return the LLVM text of a module with the entry function and everything that the function uses."""
+        """Emit the module of a kernel, and return its LLVM text."""
         dialect = self.dialect
         dialect.begin(self)
         if not self.grid_in_step:
@@ -110,9 +110,9 @@ class SplitEmitter(BarrierEmitter):
 
     @contextmanager
     def next_block(self, merges: bool) -> Iterator[str]:
-        """Context manager that emits a loop over blocks, sets the block indices, and yields the block number.
+        """Context manager that emits a loop over blocks, and yields the number of a block.
 
-        `merges` states whether adjacent blocks run as one block.
+        The block indices are set in each iteration. `merges` states whether adjacent blocks run as one block.
         """
         count = "1"
         with range_loop(self, "i64", *self.blocks, step=lambda: count) as block:
@@ -122,7 +122,7 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads executes the code between two barriers for several blocks at once.
+        """Return whether one loop over threads executes a run (code between barriers) for several blocks.
 
         Only blocks of user-written kernels are merged. If blocks do not run in step, `run` must be the only run, and
         its threads must not need arrays with one element per thread. Blocks that access memory with long strides are
@@ -144,9 +144,9 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations that compute the operands in `run`, except for values that are loaded from arrays.
+        """Return the operations that compute the operands in a run.
 
-        A run is the code between two synchronization points.
+        Values that are loaded from arrays are not computed. A run is the code between two synchronization points.
         """
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
@@ -219,10 +219,10 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits, for an axis, the start, stop and step of the indices of threads that have work.
+        """Return a function that emits the range of thread indices along an axis that have work.
 
-        `taken` is the range of thread numbers to which the result is limited, or None. The number of a thread is
-        `before` plus its number in the block.
+        The function returns the start, the stop and the step. `taken` is the range of thread numbers to which the range
+        is limited, or None. The number of a thread is `before` plus its number in the block.
         """
 
         def limits(axis: int) -> tuple[str, str, str]:
@@ -252,9 +252,9 @@ class SplitEmitter(BarrierEmitter):
         return limits
 
     def row_range(self, taken: tuple[str, str], before: str, start: str, stop: str) -> tuple[str, str]:
-        """Emit code that limits the range from `start` to `stop` of x indices in the current row of threads.
+        """Emit code that limits the range of x indices in the current row of threads.
 
-        Only threads remain whose numbers are in the range `taken`.
+        Of the indices from `start` to `stop`, those remain whose thread numbers are in the range `taken`.
         """
         kind, numbers = scalar_type(self.kernel.index_dtype), self.dialect.numbers
         y, z = numbers["thread_index", 1], numbers["thread_index", 2]
@@ -270,7 +270,7 @@ class SplitEmitter(BarrierEmitter):
         return ends[0], self.call(f"llvm.smax.{kind}", kind, [(kind, ends[1]), (kind, ends[0])])
 
     def poison_shared(self) -> None:
-        """Emit code that fills static shared memory with a fixed byte, to hide the values of the previous block."""
+        """Emit code that overwrites the previous block's values in static shared memory."""
         for operation in self.dialect.shared:
             address, size = self.environment[operation.results[0]].text, operation.attributes["count"]
             size *= operation.results[0].element.itemsize
@@ -279,7 +279,7 @@ class SplitEmitter(BarrierEmitter):
     # -- steps ----------------------------------------------------------------------------------
 
     def block(self, block: Block) -> list[Value]:
-        """Emit a block of kernel IR, which may contain synchronization points, and return the values that it yields."""
+        """Emit a block, which may contain synchronization points, and return the values that it yields."""
         steps = self.split.steps.get(block)
         if steps is None:
             return super().block(block)
@@ -320,7 +320,10 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points. It ends when all its threads have left the kernel."""
+        """Emit a `repeat` loop with synchronization points.
+
+        The loop ends when all its threads have left the kernel.
+        """
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")
@@ -337,7 +340,10 @@ class SplitEmitter(BarrierEmitter):
         self.fork(some, f"again{number}", f"never{number}", f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
+        """Emit an `if` that contains synchronization points.
+
+        A region runs if at least one thread takes it.
+        """
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -348,7 +354,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit one or two loops over the threads that execute a run, the code between two synchronization points."""
+        """Emit loops over the threads that execute a run, the code between two synchronization points."""
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
@@ -370,7 +376,10 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code that one thread executes between two barriers. The code ends at the label `done`."""
+        """Emit the code that one thread executes between two barriers.
+
+        The code ends at the label `done`.
+        """
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:
@@ -445,7 +454,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of the values of earlier runs (code between barriers) that `operations` use."""
+        """Emit loads or recomputations of the values that `operations` use from earlier runs."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -458,7 +467,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Emit a load or a recomputation of a value that an earlier run (code between barriers) computed."""
+        """Emit a load or a recomputation of a value from an earlier run, unless it is available."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return
@@ -471,7 +480,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Emit stores of values that later runs (code between barriers) use, in arrays with one element per thread."""
+        """Emit stores of the values that later runs (code between barriers) use."""
         for value in values:
             self.here.add(value)
             if value in self.split.crossing:

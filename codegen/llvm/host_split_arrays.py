@@ -1,4 +1,4 @@
-"""Arrays with one element per thread, for kernels that run as loops over threads.
+"""Arrays with one element per thread, for loops over threads.
 
 In: requests for arrays during emission. Out: their addresses, computed at the start of the entry function. Invariant:
 an array begins at a multiple of 64 bytes. `linear` is the number of the current thread.
@@ -63,7 +63,10 @@ class ArrayEmitter(Emitter):
         return name
 
     def array_of(self, value: Value, bytes_each: int) -> str:
-        """Return the array that holds a value or variable of each thread. Reserve the array on first use."""
+        """Return the array that holds a value or variable of each thread.
+
+        The first call for a value reserves the array.
+        """
         if value not in self.kept:
             self.kept[value] = self.array(bytes_each)
         return self.kept[value]
@@ -93,7 +96,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit code that computes the numbers of blocks and threads in a group. Return the number of threads.
+        """Emit code that computes the number of blocks in a group, and return the number of threads.
 
         A group is a single block if a warp could contain threads of two blocks.
         """
@@ -125,14 +128,20 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Emit code that computes the address of a thread's array element, by default that of the current thread."""
+        """Emit code that computes the address of a thread's part of `array`, which has `count` elements.
+
+        `number` is the thread's number, by default that of the current thread.
+        """
         index = number or self.linear
         if count != 1:
             index = self.line(f"mul nuw nsw i64 {index}, {count}")
         return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")
 
     def load_value(self, value: Value, array: str, number: str = "") -> str:
-        """Emit a load of a value from a thread's element of `array`, by default that of the current thread."""
+        """Emit a load of a value from a thread's element of `array`.
+
+        `number` is the thread's number, by default that of the current thread.
+        """
         kind, size = memory_of(value)
         text = self.line(f"load {kind}, ptr {self.slot(array, kind, number)}, align {size}{NOTE}")
         return text if isinstance(value.type, Pointer) else self.as_value(text, value.type, 0)

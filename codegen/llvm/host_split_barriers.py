@@ -1,4 +1,4 @@
-"""Emission of the synchronization points of kernels that run as loops over threads.
+"""Emission of synchronization points between loops over threads.
 
 Except at plain barriers, each thread contributes a value, and receives a result that is computed from the values of
 one or several threads.
@@ -27,7 +27,7 @@ class BarrierEmitter(ArrayEmitter):
     """Emitter of synchronization points."""
 
     def clear_masks(self, operation: Operation) -> None:
-        """Emit code that clears the masks of a branch, before the run in which the threads evaluate the condition.
+        """Emit code that clears the masks of a branch before the threads evaluate its condition.
 
         A mask has one byte per thread: 1 if the thread takes the region.
         """
@@ -179,9 +179,9 @@ class BarrierEmitter(ArrayEmitter):
         self.do(f"store i32 {self.line(f'add i32 {before}, {by}')}, ptr {address}, align 4")
 
     def result_arrays(self, operation: Operation, sizes: tuple[int, ...]) -> list[str]:
-        """Return the arrays for the results of a synchronization point. The first call reserves them.
+        """Return the arrays for the results of a synchronization point.
 
-        `sizes` are the bytes per element of each array.
+        The first call reserves the arrays. `sizes` are the bytes per element of each array.
         """
         if operation not in self.stored_results:
             self.stored_results[operation] = [self.array(size) for size in sizes]
@@ -238,7 +238,10 @@ class BarrierEmitter(ArrayEmitter):
 
     @contextmanager
     def lanes_of(self, warp: str) -> Iterator[tuple[str, str]]:
-        """Context manager that emits a loop over a warp's threads, and yields thread (i64) and lane (i32) numbers."""
+        """Context manager that emits a loop over a warp's threads.
+
+        It yields the number of the thread (i64) and that of its lane (i32).
+        """
         first = self.line(f"shl nuw nsw i64 {warp}, 5")
         behind = self.line(f"add nuw nsw i64 {first}, 32")
         stop = self.call("llvm.umin.i64", "i64", [("i64", self.threads), ("i64", behind)])
@@ -269,7 +272,7 @@ class BarrierEmitter(ArrayEmitter):
         return vote_result(self, operation.attributes["kind"], ballot, lambda: self.load_of_warp(members, "i32", 4))
 
     def load_shuffle(self, operation: Operation) -> str:
-        """Emit a load of another lane's value, or of the thread's own value if that lane does not participate."""
+        """Emit a load of another lane's value, or of the thread's own value if that lane is unavailable."""
         if operation.opcode == "shuffle_xor":
             value, other = operation.operands[0], str(operation.attributes["mask"])
         else:

@@ -1,4 +1,4 @@
-"""The `trace` operation on the host: a log entry for the runtime, and a check of the address's alignment.
+"""The `trace` operation on the host, which appends an event to a log.
 
 Invariant: an event has as many words as the kernel's ``trace`` attribute. The words are the site with the thread's
 number in the upper half, the block's number, the address (0 without a pointer), and the values. Values that are not

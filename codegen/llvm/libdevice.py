@@ -1,4 +1,4 @@
-"""libdevice, NVIDIA's math library for GPUs, as bitcode that is linked into kernels.
+"""Linking of libdevice, NVIDIA's math library for GPUs, into kernels.
 
 In: a module that calls functions of libdevice. Out: the same module with these functions and their dependencies.
 Invariant: each function is extracted from the library once, and cached in memory and on disk. Only an extraction reads

@@ -92,7 +92,10 @@ class NvptxDialect:
                 emitter.environment[p.value] = Item(emitter.line(text))
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a libdevice function on scalars. `lanes` is 0, since GPU kernels have no vectorized loops."""
+        """Emit a call to a libdevice function on scalars.
+
+        `lanes` is 0, since GPU kernels have no vectorized loops.
+        """
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"
@@ -153,7 +156,7 @@ _OPERATIONS: dict[str, Callable[[Emitter, Operation], bool | None]] = {
 
 
 def _bounds(kernel: Kernel) -> list[str]:
-    """Return LLVM attributes for the launch bounds (threads and blocks), and for the limit on registers per thread."""
+    """Return LLVM attributes for the launch bounds and the register limit of a kernel."""
     attributes = kernel.attributes
     names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
     given = attributes.get("launch_bounds", ()) or ((attributes["block"],) if "block" in attributes else ())

@@ -1,4 +1,4 @@
-"""LLVM text for GPUs: `print`, calls to functions of libdevice and of linked code, and inline PTX."""
+"""LLVM text for GPUs: printing, external functions and inline PTX."""
 
 from __future__ import annotations
 
@@ -86,7 +86,10 @@ def _digits(
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to a function of libdevice or of linked code. Pointer arguments become generic pointers."""
+    """Emit a call to a function of libdevice or of linked code.
+
+    Pointer arguments become generic pointers.
+    """
     symbol = operation.attributes["symbol"]
     arguments = []
     for value in operation.operands:

@@ -1,4 +1,4 @@
-"""LLVM text of a device function for callers outside weft, in a module without any kernel.
+"""LLVM text of a device function for callers outside weft.
 
 The function has the kernel's name. With the C ABI it returns its value: several values as a struct, a bool as a byte.
 With Numba's ABI (``abi`` attribute: numba) it writes its value through the first parameter, and returns the status 0.
@@ -59,7 +59,10 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
 
 
 def _external_result(emitter: Emitter, function: Function, text: str) -> str:
-    """Emit the conversion of a function's result to its external type, in which a bool is an 8-bit integer."""
+    """Emit the conversion of a function's results to their external types.
+
+    A bool becomes an 8-bit integer.
+    """
     parts = []
     for k, type in enumerate(function.results):
         part = text

@@ -1,4 +1,4 @@
-"""Metadata of GPU modules: flags, and source lines for profilers and error reports.
+"""Metadata of GPU modules: flags and source lines.
 
 In: an emitter with finished functions, and the user's source line for each emitted line. Out: the same code with
 metadata. Invariant: if source lines are requested, every instruction has one, as LLVM requires.
@@ -79,5 +79,8 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Escape a path for an LLVM string: backslashes and double quotes become slashes and single quotes."""
+    """Escape a path for an LLVM string.
+
+    Backslashes become slashes, and double quotes become single quotes.
+    """
     return escaped(text.replace("\\", "/").replace('"', "'").encode())

@@ -1,4 +1,4 @@
-"""LLVM text for GPUs: shared memory, atomics, fences, and accesses with cache operators.
+"""LLVM text for GPUs: shared memory, atomics, fences and cache operators.
 
 An atomic is an LLVM operation: one instruction if the machine has it, otherwise a compare-and-swap loop. With the order
 acq_rel or the scope system, an atomic that is one instruction is written as inline PTX. `minimum` and `maximum`
@@ -154,7 +154,10 @@ def store(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _hint(operation: Operation) -> str:
-    """Return the cache operator of a load or a store, or "" for none. Only accesses to global memory have one."""
+    """Return the cache operator of a load or a store, or "" for none.
+
+    Only accesses to global memory have a cache operator.
+    """
     space = operation.operands[0].type.space  # type: ignore[union-attr]
     return operation.attributes.get("hint", "") if space == "global" else ""
 

@@ -1,4 +1,4 @@
-"""LLVM text for GPUs: thread indices, and operations that involve several threads, such as barriers and shuffles.
+"""LLVM text for GPUs: thread indices, and operations of several threads.
 
 Out: calls to LLVM intrinsics, most of which are one instruction. A barrier of the grid is a loop that polls a counter.
 Invariant: shuffles transfer values as 32-bit words, and therefore support every dtype of up to 64 bits.
@@ -58,7 +58,7 @@ def special_register(emitter: Emitter, name: str) -> str:
 
 
 def barrier_vote(emitter: Emitter, operation: Operation) -> None:
-    """Emit a block-wide barrier that also combines the threads' conditions, or counts the true ones."""
+    """Emit a block-wide barrier that also counts or combines the threads' conditions."""
     kind = operation.attributes["kind"]
     said = emitter.line(f"zext i1 {emitter.scalar_of(operation.operands[0])} to i32")
     name = f"llvm.nvvm.barrier0.{'popc' if kind == 'count' else kind}"
@@ -108,7 +108,7 @@ def _all_zero(emitter: Emitter, numbers: list[str]) -> str:
 
 
 def shuffle_xor(emitter: Emitter, operation: Operation) -> None:
-    """Emit a butterfly shuffle of the whole warp: lanes exchange values at a constant XOR distance."""
+    """Emit a butterfly shuffle, in which the lanes of a warp exchange values at a constant XOR distance."""
     distance = str(operation.attributes["mask"])
     emitter.set(operation, Item(_moved(emitter, operation.operands[0], "bfly", _FULL, distance, 31)))
 

@@ -1,4 +1,4 @@
-"""Names of the host's C math functions, and calls to their vector variants in libmvec."""
+"""Names of C math functions, and calls to their vector variants."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def c_name(name: str, bits: int) -> str:
 
 @cache
 def vector_variant(name: str, bits: int, vector_bytes: int) -> tuple[str, int] | None:
-    """Return the name and lane count of the widest libmvec variant of a C function, or None if there is none.
+    """Return the name and lane count of the widest variant of a C function in libmvec, or None.
 
     Variants with vectors of more than `vector_bytes` bytes are excluded.
     """

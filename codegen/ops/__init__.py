@@ -1,1 +1,1 @@
-"""The op table, with one entry per scalar operation, and the functions that expand ops."""
+"""The op table, and the functions that expand ops."""

@@ -1,4 +1,4 @@
-"""Arithmetic ops, with NumPy's integer and float semantics where the hardware differs."""
+"""Arithmetic ops, with NumPy's semantics for integers and floats."""
 
 from __future__ import annotations
 
@@ -94,7 +94,10 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``, which has the sign of the divisor, and is 0 for divisions by integer 0."""
+    """Return NumPy's ``x % y``.
+
+    The result has the sign of the divisor. For integers, ``x % 0`` is 0.
+    """
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -105,7 +108,10 @@ def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the remainder of integers with the sign of the dividend, or 0 if `y` is 0. Return None for floats."""
+    """Return the remainder of integers with the sign of the dividend.
+
+    The remainder is 0 if `y` is 0. Return None for floats, which have a lowering.
+    """
     if _is_float(x):
         return None
     divisor, bad = _safe_divisor(b, x, y)
@@ -113,7 +119,10 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the floor quotient and the remainder of floats by NumPy's method: an exact fmod with corrected signs."""
+    """Return the floor quotient and the remainder of floats, by NumPy's method.
+
+    The method corrects the signs of an exact fmod.
+    """
     nought, unit = zero(b, x), one(b, x)
     by_zero = b.op("equal", y, nought)
     mod = b.op("fmod", x, y)
@@ -135,7 +144,10 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
+    """Return the power of integers by repeated squaring, with wraparound.
+
+    Return None for floats, which have a lowering.
+    """
     if _is_float(x):
         return None
     bits = b.constant(x.dtype.itemsize * 8)
@@ -177,7 +189,7 @@ def heaviside(b: KernelBuilder, x: Value, at_zero: Value) -> Value:
 
 
 def _gcd(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the greatest common divisor by Euclid's algorithm, with enough steps for any `x` and `y`."""
+    """Return the greatest common divisor by Euclid's algorithm."""
     a, c = (b.op("absolute", v) if v.dtype.kind == "i" else v for v in (x, y))
     # (one step more than Euclid's algorithm takes at most, for example 92 divisions for 64-bit numbers)
     steps = b.constant({1: 13, 2: 24, 4: 47, 8: 93}[x.dtype.itemsize])

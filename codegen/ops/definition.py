@@ -1,4 +1,4 @@
-"""The definition of a scalar operation (op), such as `add`, with all its properties."""
+"""The definition of a scalar operation (op)."""
 
 from __future__ import annotations
 

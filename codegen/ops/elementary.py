@@ -1,4 +1,4 @@
-"""Rounding, exponential, trigonometric, hyperbolic and special functions as ops."""
+"""Elementary and special functions as ops."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _lgamma(x: float) -> float:
 
 
 def _ldexp(b: KernelBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, computed by three multiplications. Only the last may round, unless the result is 0."""
+    """Return x * 2**exponent, computed by three multiplications."""
     n = b.cast(exponent, np.int64)
     limits = np.finfo(x.dtype)
     # unless the final result is 0, all multiplications before the last one are exact

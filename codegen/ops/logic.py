@@ -41,9 +41,9 @@ def _logical_not(b: KernelBuilder, x: Value | pairs.Pair) -> Value:
 
 
 def _extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand `minimum` or `maximum` of floats or bools into simpler operations, which propagate NaN.
+    """Expand `minimum` or `maximum` of floats or bools into simpler operations.
 
-    Return None for integers, which have a lowering.
+    NaN is propagated. Return None for integers, which have a lowering.
     """
     if _kind(x) == "b":
         return b.op("bitwise_and" if strict == "less" else "bitwise_or", x, y)
@@ -60,7 +60,7 @@ def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
-    """Return the op that selects the smaller operand if `strict` is "less", or the larger if it is "greater"."""
+    """Return an op that selects the smaller operand (`strict` is "less") or the larger ("greater")."""
     ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
     return OpDef(
         name,
@@ -81,7 +81,10 @@ def _clip_pairs(b: KernelBuilder, x: pairs.Pair, low: pairs.Pair, high: pairs.Pa
 
 
 def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
-    """Expand a shift into operations that allow any count: counts of at least the bit width shift out all bits."""
+    """Expand a shift into operations that allow any count.
+
+    Counts of at least the bit width shift out all bits.
+    """
     width = x.dtype.itemsize * 8
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     fits = b.op("less", b.cast(count, unsigned), b.constant(width, unsigned))
@@ -115,7 +118,7 @@ def _signbit(b: KernelBuilder, x: Value) -> Value:
 
 
 def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand a comparison between int64 and uint64 into operations that give the exact result, as in NumPy.
+    """Expand a comparison between int64 and uint64 into operations with the exact result.
 
     Return None for other operands.
     """
@@ -136,7 +139,10 @@ def _mixed(name: str, b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _comparison(name: str, dunder: str, doc: str) -> OpDef:
-    """Return a comparison op. `dunder`, such as "lt", names Python's operator, and is part of LLVM's predicates."""
+    """Return a comparison op.
+
+    `dunder`, such as "lt", is the name of Python's operator, and a part of LLVM's predicates.
+    """
     signed, unsigned = (dunder, dunder) if dunder in ("eq", "ne") else (f"s{dunder}", f"u{dunder}")
     floats = "une" if dunder == "ne" else f"o{dunder}"  # comparisons with NaN are false, except `not_equal`
     return OpDef(

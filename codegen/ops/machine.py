@@ -1,4 +1,4 @@
-"""Ops that NumPy lacks: bit operations and math functions for CUDA kernels, and conversions of bfloat16."""
+"""Ops that NumPy lacks, such as bit operations for CUDA kernels."""
 
 from __future__ import annotations
 

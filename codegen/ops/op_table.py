@@ -1,4 +1,4 @@
-"""The op table, which contains all scalar operations and their properties."""
+"""The op table: all scalar operations and their properties."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add_op(definition: OpDef) -> OpDef:
 
 
 def add_user_op(definition: OpDef) -> OpDef:
-    """Add the op of a user function to the table unless the name is taken, and return the table's op of that name."""
+    """Add a user function's op unless its name is taken, and return the table's op of that name."""
     return _ALIASES.setdefault(definition.name, definition)
 
 
@@ -76,10 +76,10 @@ def find_op(name: str) -> OpDef:
 def resolve_dtypes(
     op: OpDef, operands: tuple[Kind, ...], dtype: np.dtype | None = None
 ) -> tuple[tuple[np.dtype, ...], np.dtype]:
-    """Return the dtypes to which an op's operands are converted, and the dtype of its result, by NumPy 2's rules.
+    """Return the dtypes to which an op's operands are converted, and the dtype of the result.
 
-    `dtype` forces the result dtype, and thereby the loop. Raises TypeError if an operand's dtype is unsupported, or if
-    there is no such loop.
+    The dtypes follow NumPy 2's rules. `dtype` forces the result dtype, and thereby the loop. Raises TypeError if an
+    operand's dtype is unsupported, or if there is no such loop.
     """
     for kind in operands:
         if isinstance(kind, np.dtype) and not is_supported(kind):
@@ -165,7 +165,10 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def is_reduction(name: str) -> bool:
-    """Return whether reductions can use the op `name`. They can use argmin, argmax and all ops with an identity."""
+    """Return whether reductions can use the op `name`.
+
+    They can use argmin, argmax and all ops with an identity.
+    """
     op = _ALIASES.get(POSITIONS.get(name, name))
     return op is not None and op.identity is not None
 

@@ -1,8 +1,8 @@
-"""Branch-free elementary functions of complex numbers, which are represented by (real, imaginary) pairs.
+"""Branch-free elementary functions of complex numbers.
 
-Most formulas are Kahan's ("Branch cuts for complex elementary functions", 1987), scaled where squares would overflow or
-underflow. Except in `expm1`, `log1p` and `power`, infinities, NaNs and signed zeros follow Annex G of the C standard,
-as in NumPy.
+A complex number is a (real, imaginary) pair. Most formulas are Kahan's ("Branch cuts for complex elementary functions",
+1987), scaled where squares would overflow or underflow. Except in `expm1`, `log1p` and `power`, infinities, NaNs and
+signed zeros follow Annex G of the C standard, as in NumPy.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ LN2 = math.log(2.0)
 
 
 def operator_methods(op: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
-    """Return two methods of `Real` for an operator: one for a `Real` on the left, and one for a `Real` on the right."""
+    """Return a method for an operator and its reflected method, such as ``__add__`` and ``__radd__``."""
     return lambda x, y: x.of(op, y), lambda y, x: y.like(x).of(op, y)
 
 
 class Real:
-    """A real value in a kernel, with Python's arithmetic operators, so that code reads like published formulas."""
+    """A real value in a kernel, with Python's arithmetic operators."""
 
     __slots__ = ("b", "value")
 
@@ -331,7 +331,7 @@ def tan(z: Parts) -> Parts:
 
 
 def _is_big(z: Parts) -> Real:
-    """Return whether a number is so large (or infinite) that adding 1 to its square has no effect."""
+    """Return whether a number is so large that adding 1 to its square has no effect."""
     limit = float(z[0].limits.max) ** 0.5 / 4
     return (abs(z[0]) > limit) | (abs(z[1]) > limit)
 
@@ -397,6 +397,9 @@ def arcsinh(z: Parts) -> Parts:
 
 
 def arccosh(z: Parts) -> Parts:
-    """Compute the inverse hyperbolic cosine as i arccos(z) or -i arccos(z), with a non-negative real part."""
+    """Compute the inverse hyperbolic cosine, with a non-negative real part.
+
+    It is i arccos(z) or -i arccos(z).
+    """
     real, imag = arccos(z)
     return abs(imag), real.signed(z[1])

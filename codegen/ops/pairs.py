@@ -1,4 +1,4 @@
-"""Complex arithmetic on (real, imaginary) pairs, by NumPy's formulas where the formula affects the result."""
+"""Complex arithmetic on (real, imaginary) pairs, by NumPy's formulas."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def isfinite(b: KernelBuilder, x: Pair) -> Value:
 
 
 def extreme(order: str, b: KernelBuilder, x: Pair, y: Pair, *, ignores_nan: bool = False) -> Pair:
-    """For numbers that are not NaN, return x if the comparison op `order` holds for x and y, otherwise y.
+    """Return x if the comparison op `order` holds for x and y, otherwise y.
 
     If one number is NaN, the result is NaN or, with `ignores_nan`, the other number.
     """

@@ -1,8 +1,8 @@
-"""Detection of loops in the user's program, from the source lines of recorded operations.
+"""Detection of loops in the user's program.
 
-In: recorded operations, in order. Out: the head of the outermost loop among the operations, at which recording is cut.
-Invariant: the head depends only on the sequence of call sites. A program that records the same operations again is
-therefore cut at the same operations, and finds the same plans.
+In: the source lines of recorded operations, in order. Out: the head of the outermost loop among the operations, at
+which recording is cut. Invariant: the head depends only on the sequence of call sites. A program that records the same
+operations again is therefore cut at the same operations, and finds the same plans.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the source line of each expression that begins a visit (an execution of a line), and None for others."""
+    """Return the source line of each expression if it begins a visit, otherwise None.
+
+    A visit is an execution of a source line.
+    """
     found: list[Site | None] = []
     before: tuple[Location, Site] | None = None
     for node in recorded:
@@ -76,13 +79,13 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether an operation that follows the operations `recorded` begins a new visit to its source line."""
+    """Return whether the operation after `recorded`, at `location`, begins a new visit to its source line."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 
 
 class VisitLoop(NamedTuple):
-    """A loop in the user's program, which was found in the sequence of executed source lines."""
+    """A loop in the user's program, found in the sequence of executed source lines."""
 
     head: Site  # the first line of an iteration that records an operation
     visits: list[int]  # positions of the visits to the head in the sequence
@@ -90,7 +93,7 @@ class VisitLoop(NamedTuple):
 
 
 def find_loop(sites: Sequence[Site | None]) -> VisitLoop | None:
-    """Return the loop with the longest iterations among those whose head is visited at least twice, or None.
+    """Return the outermost loop in a sequence of source lines, or None if there is no loop.
 
     The lines of an inner loop are revisited sooner than those of the loop around it, so the distance between two visits
     identifies the outermost loop. A loop that ended earlier in the sequence is ignored.
@@ -118,9 +121,10 @@ MANY = 32
 
 
 def is_uneven(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last two of many iterations have the same operations but different array lengths.
+    """Return whether the last two iterations have the same operations but different array lengths.
 
-    `before` is the number of operations in the sequence before those `recorded`.
+    The result is False for few iterations. `before` is the number of operations in the sequence before those
+    `recorded`.
     """
     if len(loop.visits) < MANY:
         return False
@@ -137,7 +141,7 @@ LARGE = 1 << 17
 
 
 def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last iteration processes large arrays and reduces an array to a single number.
+    """Return whether the last iteration processes many elements and reduces an array to one number.
 
     The number depends on the whole array, so operations of different iterations are not fused. The plan of a single
     iteration is then as fast as the plan of many iterations, and is compiled sooner. `before` is the number of
@@ -152,7 +156,7 @@ def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: i
 
 
 def _are_alike(one: Expr, other: Expr) -> bool:
-    """Return whether two nodes are the same operation, on the same number of operands."""
+    """Return whether two nodes have the same operation and the same number of operands."""
     return one.kind == other.kind and one.op == other.op and len(one.operands) == len(other.operands)
 
 

@@ -1,4 +1,4 @@
-"""Recording: conversion of arrays in memory to expressions, and of expressions to pending arrays.
+"""Recording of operations as expressions.
 
 In: storages. Out: expressions in the current epoch, and new pending storages. Invariant: `operand` returns an
 expression of the given epoch or, by default, of the current epoch.
@@ -68,7 +68,10 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage; return False if another thread has written to it since `previous`."""
+    """Make `expr` the new value of a storage if the current value is `previous`.
+
+    Return False if it is not, because another thread has written to the storage.
+    """
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
@@ -83,7 +86,10 @@ def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
 
 
 def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> tuple[Expr, Expr]:
-    """Replace the value of a storage by the result of `make`, and return the old and the new version."""
+    """Replace the value of a storage by ``make(value)``.
+
+    Return the old and the new value. If another thread writes to the storage meanwhile, `make` is called again.
+    """
     while True:
         if storage.host is not None:
             if (owner := find_shared(storage)) is not None:  # (shared memory is written immediately)
@@ -108,7 +114,10 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Immediately write a value to a view of shared memory. Memory between the elements of the view is not written."""
+    """Immediately write a value to a view of shared memory.
+
+    Memory between the elements of the view is not written.
+    """
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view
@@ -118,7 +127,10 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation that holds expressions of its epoch, so that no recording is cut during the operation."""
+    """Decorate an operation so that no recording is cut while the operation runs.
+
+    Operations that hold expressions of an epoch need this.
+    """
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -149,11 +161,12 @@ HISTORY = 4096
 
 
 def cut(epoch: Epoch, location: Location | None) -> Epoch:
-    """Evaluate the pending work if the recording is long, and return the recording in which to continue.
+    """Evaluate the pending work if the recording is long.
 
-    Recording is cut at the head of the outermost loop whose iterations have at most some hundred operations. This is a
-    loop that earlier recordings have revealed or, if there is none, the outermost loop of this recording. If array
-    lengths differ between iterations, recording is cut after a few iterations.
+    Return the recording in which to continue. Recording is cut at the head of the outermost loop whose iterations have
+    at most some hundred operations. This is a loop that earlier recordings have revealed or, if there is none, the
+    outermost loop of this recording. If array lengths differ between iterations, recording is cut after a few
+    iterations.
     """
     count = len(epoch.pending)
     if epoch.first is None:
@@ -184,7 +197,7 @@ def cut(epoch: Epoch, location: Location | None) -> Epoch:
 
 
 def _end(epoch: Epoch) -> tuple[Epoch, list[Storage]]:
-    """Evaluate pending work, and return the recording in which to continue, and the evaluated storages."""
+    """Evaluate the pending work of a recording, and return a new recording and the evaluated storages."""
     live = epoch.live()
     # begin a new epoch first: failed work stays pending in the old epoch, and must not make later operations fail
     fresh = recording.epoch = Epoch(epoch.device)
@@ -252,7 +265,7 @@ def _large(recorded: list[Expr | None], limit: int) -> list[Expr | None]:
 
 
 def _site_of(recorded: list[Expr | None]) -> Site | None:
-    """Return the source line of the last expression that has a location (updates have none), or None."""
+    """Return the source line of the last expression that has a location, or None."""
     for node in reversed(recorded):
         if node is not None and node.location is not None:
             return site_of(node.location)
@@ -274,7 +287,10 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the pending expressions from position `begin` on, in the order in which they were recorded."""
+    """Return the expressions of the pending work from position `begin` on, in recorded order.
+
+    The list contains None for a storage that has no expression any more.
+    """
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 
@@ -287,7 +303,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Schedule a cut at the next iteration of a loop if the recording has reached the maximum length for this loop."""
+    """Schedule a cut at the head of a loop if the recording has reached the loop's maximum length."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -295,9 +311,9 @@ def _find_short(epoch: Epoch, count: int) -> None:
 
 
 def _choose_head(epoch: Epoch, count: int) -> None:
-    """Choose a loop in the user's program, so that the recording is cut at the start of an iteration.
+    """Choose the loop head at which the recording is cut.
 
-    The recording is cut at a known loop head, or at the head of the loop that it contains. A head that was not visited
+    This is a known loop head, or the head of a loop found in the recording. A known head that was not visited
     for two iterations is ignored, because its operation may now run immediately.
     """
     recorded = _expressions(epoch)
@@ -344,7 +360,10 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """If `history` shows a loop often enough, cut recordings at its head, and no longer at the heads of inner loops."""
+    """Cut later recordings at the head of a loop that occurs often enough in `history`.
+
+    The heads of its inner loops are forgotten.
+    """
     loop = find_loop(history)
     if loop is None or len(loop.visits) < CERTAIN:
         return
@@ -422,7 +441,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the reference count, as `_references` returns it, of a buffer that only one storage uses."""
+    """Return the result of `_references` for a buffer that only one storage uses."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

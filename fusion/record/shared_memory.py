@@ -1,8 +1,8 @@
-"""Host memory that an array shares with other code, which may read and write it at any time.
+"""Host memory that an array shares with other code.
 
-In: a storage, and memory. Out: the storage with its elements in `Storage.host`. Invariant: a recorded operation reads
-a copy that was made when it was recorded, and a write is done immediately. Each side therefore sees the writes of the
-other, in the order of the program.
+Other code may read and write the memory at any time. In: a storage, and memory. Out: the storage with its elements in
+`Storage.host`. Invariant: a recorded operation reads a copy that was made when it was recorded, and a write is done
+immediately. Each side therefore sees the writes of the other, in the order of the program.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _shared: WeakKeyDictionary[Storage, tuple[Buffer, ref[SharedMemory] | SharedMemo
 
 
 def export_memory(storage: Storage, values: np.ndarray) -> np.ndarray:
-    """Share the memory of an evaluated storage with other code, and return an array over this memory.
+    """Share the memory of an evaluated storage with other code.
 
-    `values` is a C-contiguous array over the memory. The memory stays shared while other code has arrays whose base is
-    the result. This function takes a fraction of the time that `share` takes.
+    Return an array over the memory. `values` is a C-contiguous array over the memory. The memory stays shared while
+    other code has arrays whose base is the result. This function takes a fraction of the time that `share` takes.
     """
     # (a memoryview cannot describe bfloat16)
     known = values if values.dtype.isbuiltin == 1 else values.reshape(-1).view(np.uint8)
@@ -72,12 +72,12 @@ def export_owner(storage: Storage, values: np.ndarray) -> np.ndarray:
 
 
 def exporter_of(storage: Storage) -> np.ndarray | None:
-    """Return the NumPy array through which other code uses a storage's memory, or None if there is none."""
+    """Return the NumPy array through which a storage's memory was exported, or None."""
     return storage.exporter[0] if storage.exporter is not None else None
 
 
 def _find_exported(storage: Storage) -> SharedMemory | None:
-    """Return an object that keeps a storage's exported memory shared, or None if no other code uses the memory.
+    """Return the owner of a storage's exported memory, or None if no other code uses the memory.
 
     If only the storage uses the memory, end the sharing and return None.
     """
@@ -106,7 +106,7 @@ _UNEXPORTED = _count_unexported()
 
 
 def find_shared(storage: Storage) -> SharedMemory | None:
-    """Return the object that keeps a storage's memory shared, or None if the memory is not shared."""
+    """Return the owner of a storage's shared memory, or None if the memory is not shared."""
     if storage.host is None:
         return None
     if (entry := _shared.get(storage)) is None:
@@ -121,7 +121,10 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """End the sharing of a storage's memory after the SharedMemory object `owner` has been deleted."""
+    """End the sharing of a storage's memory after its owner has been deleted.
+
+    `owner` is the weak reference to the deleted owner. If the memory has another owner, nothing changes.
+    """
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:
         storage.buffer = entry[0]
@@ -151,7 +154,7 @@ def keep_shared(storage: Storage, owner: SharedMemory) -> None:
 
 
 def copy_buffer(source: Buffer) -> Buffer:
-    """Return a copy of a buffer on the same device, for example of a buffer that another library may write to."""
+    """Return a copy of a buffer on the same device."""
     copy = source.device.allocate(source.nbytes)
     source.device.copy(source, copy, source.nbytes)
     return copy

@@ -1,4 +1,4 @@
-"""Storages, which contain the data of arrays, and epochs, which are recordings of operations.
+"""Storages (the data of arrays) and epochs (recordings of operations).
 
 A `Storage` is the shared state of aliasing arrays: its current version, as an expression while pending and as a buffer
 once evaluated. An `Epoch` is one thread's recording between two evaluations. The epoch binds leaves to numbered slots,
@@ -42,7 +42,10 @@ SMALL_RUN = 16
 
 
 class Storage:
-    """The data of an array and of all its views: a buffer, a NumPy array in host memory, or a pending expression."""
+    """The data of an array and of all its views.
+
+    The elements are in `buffer` or `host`, or they are the pending value of `expr`.
+    """
 
     __slots__ = ("__weakref__", "buffer", "device", "dtype", "epoch", "exporter", "expr", "host", "shape", "value")
     # The elements in host memory, if other code shares them, or if the array is small and its device has other memory.
@@ -116,7 +119,10 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device, with the lock of the ended recording `before` if it is given."""
+        """Begin a recording on a device.
+
+        If the ended recording `before` is given, both recordings have the same lock.
+        """
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -142,7 +148,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site of the first operation of the recording, and the limits known for its source line."""
+        """Set the call site of the first operation, and apply the length limit of its source line."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -233,7 +239,10 @@ class Epoch:
             self.lock.release()
 
     def live(self, among: list[Storage | Expr] | None = None) -> list[Storage]:
-        """Return the pending storages in `among`, by default `pending`, that the program still references."""
+        """Return the pending storages that the program still references.
+
+        Only the storages in `among` are considered, by default all of `pending`.
+        """
         listed, count = (self.pending, _UNREFERENCED) if among is None else (among, _UNREFERENCED + 1)
         return [
             s for s in listed if type(s) is Storage and s.epoch is self and s.buffer is None and getrefcount(s) > count
@@ -265,7 +274,7 @@ def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
 
 
 class Recording(threading.local):
-    """The current recording of a thread, and whether it must not end before the running operation is complete."""
+    """A thread's current recording and its state."""
 
     epoch: Epoch | None = None
     held = False  # whether an operation is running that must not be cut
@@ -276,7 +285,10 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return this thread's recording on `device`, by default on the default device. If there is none, begin one."""
+    """Return this thread's recording on `device`, by default on the default device.
+
+    If there is none, begin one, and end the thread's recording on another device.
+    """
     epoch = recording.epoch
     if device is None:
         device = default_device()
@@ -289,7 +301,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return this interpreter's reference count of a storage to which the program has no reference."""
+    """Return Python's reference count of a storage that only a list of pending work references."""
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found
 

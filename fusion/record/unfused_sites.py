@@ -47,16 +47,16 @@ def note_alone(site: Site, waits: bool = False) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """Return the number of calls that NumPy executed at a call site before the last call, which was recorded.
+    """Return how many calls at a call site NumPy executed before fusion was tried again.
 
-    Return 0 if the last call at the site was not recorded to try fusion again.
+    Return 0 unless the last call at the site was recorded to try fusion again.
     """
     left, calls = ALONE.get((id(where[0]), where[1]), (0, 0)) if where is not None else (0, 0)
     return calls if left == _TRIED else 0
 
 
 def is_faster_compiled(node: Expr) -> bool:
-    """Return whether a compiled kernel that computes only `node` is expected to take less time than NumPy."""
+    """Return whether a compiled kernel for `node` alone is expected to take less time than NumPy."""
     if node.kind != "map" or node.op == "cast":  # (casts by NumPy take no longer)
         return False
     nbytes = node.nbytes + sum([child.nbytes for child in node.operands])
@@ -67,7 +67,7 @@ def is_faster_compiled(node: Expr) -> bool:
 
 @cache
 def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
-    """Return the seconds per element that NumPy's loop for an op takes, or 0 if NumPy has no such loop."""
+    """Return the measured seconds per element of NumPy's loop for an op, or 0 if there is no such loop."""
     loop = getattr(np, OPS[op].ufunc, None) if op in OPS else None
     if loop is None or any(dtype.kind not in "biufc" for dtype in dtypes):
         return 0.0

@@ -1,1 +1,1 @@
-"""Execution of plans and interpretation of graphs, with the choice between the two."""
+"""Execution of plans, and interpretation of graphs."""

@@ -1,4 +1,4 @@
-"""Compilation of plans in a second process, while this process interprets the graphs.
+"""Compilation of plans in a second process.
 
 In: graphs, which are interpreted until their plans are compiled. Out: their plans, in the disk cache. Invariant: a
 graph is refused if this process could not find its plan in the disk cache, for example because the graph has a user
@@ -37,7 +37,10 @@ def request_plan(
 
 
 def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
-    """Convert a graph to numbers and tuples for another process, given its nodes, operands first."""
+    """Convert a graph to tuples and numbers for another process.
+
+    `nodes` contains all nodes of the graph. A node follows its operands.
+    """
     number = {node: k for k, node in enumerate(nodes)}
     location_numbers: dict[Any, int] = {}
     rows = []
@@ -53,7 +56,10 @@ def _flatten(nodes: list[Expr], graph: LiveGraph) -> tuple[Any, ...]:
 
 
 def restore(rows: list[Any], versions: list[int], origins: list[tuple[int, int]]) -> LiveGraph:
-    """Rebuild a graph from the data of `_flatten`, with equal placeholders for equal source locations."""
+    """Rebuild a graph from the result of `_flatten`.
+
+    The locations of the nodes are placeholders, which are equal where the original locations were equal.
+    """
     nodes: list[Expr] = []
     for kind, op, operands, attrs, shape, dtype, location_number in rows:
         location = None if location_number is None else (restore.__code__, location_number)

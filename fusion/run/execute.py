@@ -57,7 +57,7 @@ AssignResults = Callable[[Plan, list[Any]], None]
 
 
 class Evaluation(NamedTuple):
-    """The arguments of `run` for values without a cached plan, and the key under which their plan will be cached."""
+    """The arguments of `run`, and the key under which the plan is cached."""
 
     key: object
     epoch: Epoch
@@ -154,7 +154,7 @@ def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None)
 
 
 def _tiers() -> Any:
-    """Import and return the `tiers` module, which is not needed if the first plan comes from disk."""
+    """Import and return the `tiers` module, which is not needed for plans that come from disk."""
     return import_module(_TIERS)
 
 
@@ -177,7 +177,7 @@ def _make_specialized(key: object, epoch: Epoch, versions: list[Expr], wanted: t
 
 
 def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Plan:
-    """Set the fields of a new plan that depend on the recorded versions, cache the plan, and return it."""
+    """Set the remaining fields of a new plan, cache the plan, and return it."""
     plan.blank = [None] * (plan.table_size - plan.slots) + [0]
     plan.asks_more = bool(plan.scalars or plan.values) or plan.counter is not None or plan.descriptors is not None
     slot_of = dict(plan.outputs)
@@ -194,7 +194,10 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether a GPU plan has a kernel that accesses much memory, but was not compiled for the exact sizes."""
+    """Return whether kernels for the exact sizes may be faster than those of a plan.
+
+    This is assumed for kernels on a GPU that access much memory and were compiled for other sizes too.
+    """
     if not device.target.machine.is_gpu:
         return False
     launches = [step for step in plan.steps if isinstance(step, KernelLaunch)]
@@ -213,7 +216,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Merge consecutive kernels of a plan into batches if the device supports batches, and return the steps."""
+    """Return the steps with consecutive kernels merged into batches, if the device supports batches."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -246,7 +249,7 @@ def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
 
 
 def execute(plan: Plan, epoch: Epoch, assign_results: AssignResults, shown: bool) -> None:
-    """Run a plan on the buffers and numbers in the epoch's slots, and pass the results to `assign_results`.
+    """Run a plan on the slots of a recording, and pass the table of buffers to `assign_results`.
 
     `shown` is whether each launch is printed.
     """
@@ -317,12 +320,15 @@ def _check_slots(plan: Plan, epoch: Epoch) -> None:
 
 
 def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
-    """Return the buffer table for a run whose epoch lacks `missing` slots of the plan (or has more, if negative)."""
+    """Return a buffer table with the plan's number of slots.
+
+    The recording has `missing` slots fewer than the plan, or more slots if `missing` is negative.
+    """
     return [*slots[: plan.slots], *[None] * missing, *plan.blank]
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Store the scalars, addresses of small arrays, completion counter and look-back descriptors in a buffer table."""
+    """Complete a buffer table with scalars, addresses of small arrays, and buffers for synchronization."""
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()
@@ -337,7 +343,10 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
-    """Run a step, or the rest of a step that was interrupted. Kernels must not run twice, but other steps may."""
+    """Run a step, or the rest of a step that was interrupted.
+
+    Kernels must not run twice, but other steps may.
+    """
     if isinstance(step, Batch):
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -415,7 +424,10 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Execute a donation step. Return the epoch's slot whose memory a result has taken over, or -1 if there is none."""
+    """Execute a donation step.
+
+    Return the slot of the recording whose memory has been donated, or -1 if there is none.
+    """
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

@@ -1,4 +1,4 @@
-"""Computation of ops by simple NumPy functions, until it is worthwhile to compile loops for them.
+"""Computation of ops by simpler NumPy functions, before loops are compiled.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
@@ -50,7 +50,7 @@ def compile_price() -> float:
 
 
 def search_price() -> float:
-    """Return how many seconds NumPy may spend on an op before the disk cache is searched for the op's loop."""
+    """Return how many seconds NumPy may spend on an op before its loop is searched in the disk cache."""
     return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 
@@ -69,7 +69,10 @@ class _Value:
 
 
 class _OnArrays:
-    """A replacement for `KernelBuilder` that computes arrays; `simple` returns NumPy's loop for an op, or None."""
+    """A replacement for `KernelBuilder` that computes arrays.
+
+    `simple` returns NumPy's loop for an op, or None.
+    """
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple

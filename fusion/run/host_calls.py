@@ -1,4 +1,4 @@
-"""Execution of the steps of a plan that call functions on the host, including functions that launch kernels.
+"""Execution of plan steps that call functions on the host.
 
 In: a call and the table of buffers. Out: its result in memory.
 """
@@ -27,7 +27,7 @@ def call_launcher(step: HostCall, table: list[Any], device: Device) -> None:
 
 
 def _multiply_on_device(step: HostCall, table: list[Any], device: Device) -> bool:
-    """Multiply matrices with a library of the device, or return False if no library supports the operands."""
+    """Multiply matrices with a library of the device. Return whether a library supports the operands."""
     operands = []
     for slot, node, window in step.operands:
         strides, offset = node.attrs if window else (contiguous_strides(node.shape), 0)

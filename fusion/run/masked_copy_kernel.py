@@ -1,4 +1,4 @@
-"""The kernel that copies the elements that a mask selects, or writes their positions.
+"""The kernel that copies the elements that a mask selects, or their positions.
 
 In: the dtype of the elements. Out: a function that runs the kernel on several threads. Invariant: the kernel writes
 only within the output.
@@ -27,7 +27,9 @@ MaskedCopy = Callable[[np.ndarray | None, np.ndarray, np.ndarray, int], None]
 
 
 def compile_masked_copy(kind: np.dtype | None) -> MaskedCopy:
-    """Compile the kernel for items of dtype `kind`, or for positions if `kind` is None, and store it on disk.
+    """Compile the masked copy kernel, and store it on disk.
+
+    The kernel copies items of dtype `kind`, or writes positions if `kind` is None.
 
     Returns
     -------
@@ -44,7 +46,7 @@ def compile_masked_copy(kind: np.dtype | None) -> MaskedCopy:
 
 
 def find_masked_copy(kind: np.dtype | None) -> MaskedCopy | None:
-    """Return the same function as `compile_masked_copy`, or None if the disk cache lacks its code."""
+    """Return the result of `compile_masked_copy` from the disk cache, or None if the cache lacks the code."""
     found = find_function(_name_of(kind))
     return None if found is None else _make_copy(found[0])
 
@@ -95,11 +97,12 @@ def _kernel(kind: np.dtype | None) -> Kernel:
 def _copy_block(
     b: KernelBuilder, words: Any, store: Any, holds: Any, bounds: tuple[Any, Any], count: Any, room: Any
 ) -> None:
-    """Emit code that stores the selected elements of a block, and reads eight elements of the mask at once.
+    """Emit code that stores the selected elements of a block.
 
-    If all eight are 0 or all are 1, the code stores no or all elements. Otherwise it writes one element after another,
-    including those that are not selected, which the next selected element overwrites. If fewer than eight elements of
-    the block's output are left, the code writes only selected elements.
+    The code reads eight elements of the mask at once. If all eight are 0 or all are 1, it stores no or all elements.
+    Otherwise it writes one element after another, including those that are not selected, which the next selected
+    element overwrites. If fewer than eight elements of the block's output are left, the code writes only selected
+    elements.
     """
     eight, three = b.constant(8), b.constant(3)
     whole, last = b.op("right_shift", bounds[1], three), b.op("subtract", room, eight)

@@ -1,4 +1,4 @@
-"""Planning: conversion of a graph to kernels and other steps over a table of buffers.
+"""Planning: conversion of a graph to steps over a table of buffers.
 
 In: a graph and a device. Out: a `Plan` with all kernels compiled and loaded. Invariant: a plan depends only on
 expressions, not on an epoch. Planning therefore needs no lock. A process whose plans are all on disk loads neither this
@@ -41,9 +41,10 @@ from weft.runtime import Device, DeviceMismatchError, get_device, override, sett
 def make_new(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan:
-    """Return a new plan for a graph, and cache the plan, if possible for graphs with other sizes too.
+    """Return a new plan for a graph, and cache the plan.
 
-    `epoch_slots` is the number of slots of the epoch. `wanted` is the argument of `make_plan`.
+    If possible, the plan is cached for graphs with other sizes too. `epoch_slots` is the number of slots of the epoch.
+    `wanted` is the argument of `make_plan`.
     """
     may = plan_cache.may_be_special(form)
     plan = None
@@ -64,7 +65,10 @@ def make_new(
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
-    """Return a plan for the exact sizes of `graph`, or None if its form is unknown or already has many kernels."""
+    """Return a plan for the exact sizes of `graph`, or None.
+
+    The result is None if the graph's form is unknown or already has many kernels.
+    """
     may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -189,7 +193,10 @@ class PlanWriter:
         )
 
     def slot_of(self, node: Expr) -> int:
-        """Return the buffer table index of a value. The first call for a computed value appends the allocation step."""
+        """Return the buffer table index of a value.
+
+        The first call for a computed value appends the allocation step.
+        """
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

@@ -1,4 +1,4 @@
-"""Primitives: callables that compute ops, with results that are bit-identical to those of compiled plans.
+"""Primitives: callables that compute ops, with the same bits as plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -69,7 +69,7 @@ def _expanded(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> ExpandedO
 
 @cache
 def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Primitive | None:
-    """Return NumPy's function for an op, or None if its results are not bit-identical to those of a kernel."""
+    """Return NumPy's function for an op, or None if its results may differ from those of a kernel."""
     if not uses_numpy(op, loop, dtype):
         return None
     if op == "cast":
@@ -78,7 +78,7 @@ def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Pri
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether NumPy's own function computes an op, with results that are bit-identical to those of a kernel."""
+    """Return whether NumPy's function computes an op with the same bits as a kernel."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":

@@ -1,4 +1,4 @@
-"""A higher size limit for immediate execution while the second process compiles a program.
+"""A temporarily raised size limit for immediate execution.
 
 In: the request of an interpreted program whose arrays have medium sizes. Out: until the request is answered, NumPy
 executes operations on arrays of these sizes. An interpreted program takes up to 50 us longer for each operation.
@@ -23,7 +23,10 @@ _watched: list[Request] = []
 
 
 def raise_limit(request: Request) -> None:
-    """Raise the size limit for immediate execution until `request` has ended, unless the limit is already raised."""
+    """Raise the size limit for immediate execution until `request` has ended.
+
+    Nothing changes if the limit is already raised.
+    """
     if not _watched:
         _watched.append(request)
         try:

@@ -1,4 +1,4 @@
-"""Reductions of arrays in few NumPy calls, with results that are bit-identical to those of CPU kernels.
+"""Reductions of arrays by NumPy, with the same bits as CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy chooses the order only if the result is the same in any order.
@@ -50,10 +50,10 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return `values` reduced over `axes`, with the same bits as from a plan for an array with this memory layout.
+    """Return `values` reduced over `axes`, with the same bits as a plan's result.
 
-    `op` has an identity, or is "argmax" or "argmin". `axes` are sorted and not negative. `dtype` is the dtype of the
-    result and of the accumulators.
+    The plan is one for an array with the shape and strides of `values`. `op` has an identity, or is "argmax" or
+    "argmin". `axes` are sorted and not negative. `dtype` is the dtype of the result and of the accumulators.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the reduction order for a key from memory or the disk cache, or find the order and store it."""
+    """Return the reduction order for a key from memory or disk, or from `find` if neither has it."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = stored_loops().obtain_tree(key, find)
@@ -140,7 +140,10 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
-    """Reduce `values` in the order `tree`. The dtype of `values` must be that of the accumulators."""
+    """Reduce `values` in the order `tree`.
+
+    The dtype of `values` must be that of the accumulators.
+    """
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)
@@ -171,7 +174,7 @@ def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
 
 
 def reduce_rows(row: np.ufunc, values: np.ndarray, level: LaneLoop) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel, starting with the identity."""
+    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -282,9 +285,10 @@ def sum_of_products(left: np.ndarray, right: np.ndarray) -> Any:
 
 
 def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a compiled reduction of rows, or None if there is none, for example because few calls have requested it.
+    """Return a compiled reduction of rows, or None if it has not been compiled.
 
-    If `factors` is 2, the function reduces the products of two rows. A function in the disk cache is returned at once.
+    It is compiled after several calls of this function. If `factors` is 2, the function reduces the products of two
+    rows. A function in the disk cache is returned at once.
     """
     key = op, kind.char * factors
     loop = _loops.get(key)
@@ -305,7 +309,7 @@ def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def _block_results(loop: Any, *rows: np.ndarray) -> Any:
-    """Return the reduction of each block of a long row, which is divided into the same blocks as in kernels."""
+    """Return the reductions of the blocks of a long row, with the block length of kernels."""
     length = rows[0].size
     whole = length - length % REDUCTION_BLOCK
     parts = loop(*[row[:whole].reshape(-1, REDUCTION_BLOCK) for row in rows])

@@ -1,7 +1,7 @@
-"""The disk cache for compiled loops of elementwise operations and reductions, and for reduction orders.
+"""The disk cache for compiled loops and for reduction orders.
 
-In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the code
-generator is not loaded for objects that another process has stored. Keys contain everything that the stored object
+In: an op and its dtypes, or the key of a reduction. Out: a NumPy ufunc around the loop, or a `Tree`. Invariant: the
+code generator is not loaded for objects that another process has stored. Keys contain everything that the stored object
 depends on.
 """
 
@@ -48,7 +48,7 @@ def obtain_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callabl
 
 
 def _compile(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> tuple[Any, str]:
-    """Compile an op for contiguous arrays, and return the loaded function and its kernel's digest."""
+    """Compile an op for contiguous arrays, and return the loaded function and the kernel's digest."""
     device, kernel = get_device("cpu"), _make_kernel(op, loop, dtype)
     digest = codegen.kernel_digest(device.target, kernel)
     return codegen.obtain_function(device, kernel, digest), digest
@@ -68,7 +68,10 @@ def _make_kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
-    """Compile the loop of an op in a background process, and store it on disk for other processes."""
+    """Compile the loop of an op, and store it on disk for other processes.
+
+    A background process calls this function.
+    """
     obtain_loop(op, loop, dtype)
 
 
@@ -79,7 +82,7 @@ def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[
 
 
 def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a reduction of contiguous rows as a generalized ufunc, from the disk cache or newly compiled.
+    """Return a generalized ufunc that reduces contiguous rows, from the disk cache or newly compiled.
 
     The ufunc is ``(n)->()``. With two `factors`, the ufunc ``(n),(n)->()`` reduces the products of two rows.
     """
@@ -113,7 +116,7 @@ def store_function(name: str, digest: str, content: bytes = b"") -> None:
 
 
 def find_function(name: str) -> tuple[Any, bytes] | None:
-    """Return the function of a cache entry and the entry's content, or None if either is not on disk."""
+    """Return the function and the content that are stored under a name, or None if they cannot be found."""
     cache = disk_cache()
     entry = cache.get(_key(name)) if cache is not None and _may_find() else None
     function = codegen.find_function(get_device("cpu"), entry.entry) if entry is not None else None
@@ -166,7 +169,10 @@ def _key(name: str) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc, or a wrapper around a ufunc for bfloat16, that calls the loaded `function` of a kernel."""
+    """Return a ufunc that calls the loaded `function` of a kernel.
+
+    For bfloat16, the result is a wrapper around such a ufunc.
+    """
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)

@@ -1,4 +1,4 @@
-"""The choice between interpretation and compilation, and interpretation when planning fails.
+"""The choice between interpretation and compilation of graphs.
 
 In: a graph without a plan in memory. Out: whether it was interpreted. Once the interpreted runs of a form have lost a
 fifth of the time that compilation is expected to take, a second process compiles the form, which is interpreted until
@@ -72,7 +72,7 @@ _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 @dataclass(slots=True, eq=False, repr=False)
 class FormCost:
-    """The seconds lost by interpreting graphs of one structure, and the expected seconds of their compilation."""
+    """The costs of interpreting and of compiling graphs of one structure, in seconds."""
 
     lost: float = 0.0
     price: float = 0.0
@@ -109,9 +109,9 @@ renew_in_children(sys.modules[__name__])
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the recorded costs of a graph structure, and the expected loss of one interpreted run in seconds.
+    """Return the costs of a graph structure, and the expected loss of one interpreted run.
 
-    The costs are None if the graph is not to be interpreted. The seconds are 0 if they do not matter.
+    The costs are None if the graph is not to be interpreted. The loss is in seconds, and 0 if it does not matter.
     """
     how = setting("interpret")
     if how == "never":
@@ -152,7 +152,7 @@ def _form_of(key: object) -> FormCost:
 
 
 def note_compiled(form_price: float, seconds: float) -> None:
-    """Update the ratio of measured to expected compile time after a compilation, which has loaded the planner."""
+    """Update the ratio of measured to expected compile time after a compilation in this process."""
     begun, _Rate.start, _Rate.loaded = _Rate.loaded, 0.0, True
     seconds -= 0.0 if begun else min(START, seconds)
     _note_rate(form_price, seconds)
@@ -200,7 +200,10 @@ def try_interpreting(evaluation: Evaluation, kind: plan_cache.Form, graph: LiveG
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, evaluation: Evaluation
 ) -> bool:
-    """Return whether to interpret, despite an expected loss of `losing` seconds. If compilation is due, request it."""
+    """Return whether to interpret a graph, which is expected to lose `losing` seconds.
+
+    If compilation is due, request it from the second process.
+    """
     if form.broken or setting("interpret") == "always":
         return True
     if losing >= form.price + _Rate.start:
@@ -237,7 +240,7 @@ def _key_for_any_offsets(kind: plan_cache.Form) -> object:
 
 
 def reinterpret(evaluation: Evaluation) -> bool:
-    """Interpret a graph again, unless compilation is now cheaper. Return whether the graph was interpreted."""
+    """Interpret a known graph again, unless it should now be compiled. Return whether it was interpreted."""
     found = _programs.get(evaluation.key)
     return found is not None and _keeps_interpreting(found[1]) and _interpret(evaluation, *found, thread_time())
 
@@ -287,9 +290,10 @@ def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, 
 
 
 def _raise_limit(form: FormCost, start: float, end: float) -> None:
-    """Let NumPy run operations on medium-sized arrays while the second process compiles the last program.
+    """Raise the limit for immediate execution while the second process compiles a program.
 
-    The limit is raised if interpretation takes most of the time. The run began at `start` and ended at `end`.
+    The limit is raised if interpretation takes most of the time and the arrays do not exceed the raised limit. The run
+    began at `start` and ended at `end`.
     """
     often, _Rate.ended = start - _Rate.ended < end - start, end
     if often and form.request is not None and form.largest <= RAISED * setting("immediate"):
@@ -334,9 +338,9 @@ def is_optimizer_failure(error: Exception) -> bool:
 
 
 def interpret_after_failure(error: Exception, evaluation: Evaluation, graph: LiveGraph) -> None:
-    """Interpret a graph that could not be planned or compiled, with one warning per graph structure.
+    """Interpret a graph that could not be planned or compiled.
 
-    Raises `error` if the graph cannot be interpreted either.
+    Issue one warning per graph structure. Raises `error` if the graph cannot be interpreted either.
     """
     device = evaluation.epoch.device
     try:

@@ -1,7 +1,8 @@
-"""Verification of plans (the ``verify`` setting) by comparison with interpreted programs.
+"""Verification of plans by comparison with interpreted programs.
 
-In: an evaluation that is about to run. Out: a `Verification`, which compares the results after the plan has run.
-Invariant: interpretation runs first and overwrites nothing, so that both runs start with the same values.
+The ``verify`` setting enables it. In: an evaluation that is about to run. Out: a `Verification`, which compares the
+results after the plan has run. Invariant: interpretation runs first and overwrites nothing, so that both runs start
+with the same values.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class VerificationCounts:
 
 
 class Verification:
-    """The interpreted results of an evaluation, and their first difference from the results of a plan."""
+    """The interpreted results of an evaluation, for comparison with the results of a plan."""
 
     def __init__(self, epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None) -> None:
         self.versions = versions

@@ -1,4 +1,4 @@
-"""Interpretation of graphs without a plan, one operation after another, on NumPy arrays.
+"""Interpretation of graphs on NumPy arrays, without a plan.
 
 `program` orders a graph, and `frame` holds the values of one run. `maps` runs elementwise operations over blocks.
 `moves` runs operations that move elements. `reductions` runs reductions and scans. Invariant: the bits are the same as

@@ -19,7 +19,7 @@ from weft.runtime import get_device, thread_count
 
 
 class Interpreted:
-    """The results of an interpreted run, with the attributes of a `Plan` that `evaluate_epoch` reads."""
+    """A substitute for the `Plan` of an interpreted run, with the attributes that `evaluate_epoch` reads."""
 
     __slots__ = ("complete", "handed", "outputs")
 
@@ -30,9 +30,10 @@ class Interpreted:
 
 
 def interpret(program: Program, epoch: Epoch) -> list[Any]:
-    """Run a program, and return a list that contains each output's buffer at the index of the output's value.
+    """Run a program, and return the buffers of its outputs.
 
-    Raises NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
+    The list contains each output's buffer at the index of the output's value, and None elsewhere. Raises
+    NeedsKernelError if only a plan computes the right bits. In this case, no memory has been overwritten.
     """
     frame = ValueFrame(program, epoch)
     interrupt: KeyboardInterrupt | None = None
@@ -101,7 +102,7 @@ class ValueFrame:
         return self.device.download(slot, node.dtype, node.shape)
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the array with a given number, or a copy if the array shares memory with the array `other`."""
+        """Return the array `number`, or a copy if it shares memory with the array `other`."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -111,7 +112,10 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return an array for an update to change: the previous version if nothing else needs it, otherwise a copy."""
+        """Return an array for an update to change: the previous version if possible, otherwise a copy.
+
+        The elements of an uninitialized array are not copied.
+        """
         previous = step.operands[0]
         array, owner = self.values[previous], self.owner[previous]
         if owner >= 0 and self.left[previous] == 1 and self.inside[owner] == 1 and array.flags.c_contiguous:

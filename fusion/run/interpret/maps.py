@@ -1,4 +1,4 @@
-"""Interpretation of elementwise operations, block by block, so that blocks fit into the cache.
+"""Interpretation of elementwise operations, block by block.
 
 In: an elementwise value, and the values computed only for it. Out: a `Cluster` of calls to primitives on blocks of
 arrays and registers. Invariant: in every block, a register is written before it is read. A register belongs to one
@@ -53,9 +53,9 @@ class Cluster(NamedTuple):
 
 
 def find_inlined(order: list[Expr], users: dict[Expr, list[Expr]], outputs: set[Expr]) -> set[Expr]:
-    """Return the elementwise values whose users all belong to one cluster, and have the same shape as the value.
+    """Return the elementwise values that need no separate array, because one cluster computes and uses them.
 
-    They are computed in this cluster block by block, without a separate array.
+    The users of such a value have the same shape as the value. Outputs are not included.
     """
     root: dict[Expr, Expr] = {}
     found: set[Expr] = set()
@@ -127,7 +127,10 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the number of the register or input that has `node` in dtype `kind`. Append a cast if necessary."""
+        """Return the number of the register or input that has `node` in dtype `kind`.
+
+        Append a cast if necessary.
+        """
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))
@@ -141,7 +144,10 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call of a primitive, and free the registers of its casts and of the values `ended`."""
+        """Append a call of a primitive, and free the registers that no later call reads.
+
+        These are the registers of casts for this call, and of the values `ended`.
+        """
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]

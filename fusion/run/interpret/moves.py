@@ -1,4 +1,4 @@
-"""Interpretation of constants, host calls, and operations that move elements, such as views and updates.
+"""Interpretation of constants, host calls, and operations that move elements.
 
 In: the values of operands. Out: an array, as a view of an operand's memory if possible.
 """
@@ -52,7 +52,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace elements of the previous version, or of a copy if that version is still needed, and return the array."""
+    """Replace elements of the previous version or of a copy, and return the array."""
     # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)
@@ -101,9 +101,10 @@ def run_gather(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: tuple[int, ...]) -> Any:
-    """Return, for each element of a gather or scatter, its flat index in the indexed array, whose shape is `of`.
+    """Return the flat indices of the elements that a gather or scatter accesses.
 
-    The result has the shape `shape`. A single term already counts elements in C order.
+    `of` is the shape of the indexed array. The result has the shape `shape`. A single term already counts elements in C
+    order.
     """
     strides = contiguous_strides(of) if len(terms) > 1 else (1,)
     parts = zip(strides, _positions(terms, indices, shape), strict=True)
@@ -111,7 +112,7 @@ def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: t
 
 
 def _positions(terms: Any, indices: list[Any], shape: tuple[int, ...]) -> Iterator[Any]:
-    """Yield an array of indices for each dimension of the array that a gather or scatter indexes.
+    """Yield an array of indices for each dimension of the indexed array.
 
     A single term is one array of flat indices. The arrays of indices broadcast to `shape`.
     """

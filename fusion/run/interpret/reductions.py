@@ -1,4 +1,4 @@
-"""Interpretation of reductions and scans, in the order in which a plan would compute them.
+"""Interpretation of reductions and scans, in the order of a plan.
 
 In: a reduction, and the computation of its operand. Out: the order for `reduce_arrays`. Invariant: if a plan's order is
 unknown or not the CPU's, the graph needs a kernel.
@@ -31,7 +31,7 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the result of a reduction or scan depends on the order in which elements are combined."""
+    """Return whether the order of the elements may affect the result of a reduction or scan."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 
@@ -41,7 +41,7 @@ def may_fail(node: Expr) -> bool:
 
 
 def operands_of(node: Expr) -> tuple[Expr, ...]:
-    """Return a node's operands. For a node that counts the true elements of a bool array, return this array."""
+    """Return a node's operands, but without the cast of a bool array whose true elements are counted."""
     if node.kind != "reduce" or node.op != "add" or node.dtype.kind not in "iu":
         return node.operands
     (operand,) = node.operands
@@ -73,10 +73,10 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return a key that describes how a reduction's operand is computed, for caching reduction orders.
+    """Return the cache key for the order of a reduction.
 
-    Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
-    window after another have the same kernel.
+    The key describes how the operand is computed. Equal keys have equal orders. Offsets of views are not part of the
+    key: the iterations of a loop that reduces one window after another have the same kernel.
     """
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
@@ -122,10 +122,11 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether `operand` and all values that it depends on are C-contiguous and of the same shape.
+    """Return whether the shape of `operand` is known to determine the order of a reduction.
 
-    One-element values and constants do not count. If only the last axis is reduced, one C-contiguous value suffices.
-    The others may be broadcast, and may have any strides if the last one is 0 or 1.
+    This is so if all values from which `operand` is computed are C-contiguous and have its shape. One-element values
+    and constants do not count. If only the last axis is reduced, one C-contiguous value suffices. The others may be
+    broadcast, and may have any strides if the last one is 0 or 1.
     """
     shape = operand.shape
     long = [k for k, n in enumerate(shape) if n != 1]
@@ -166,7 +167,10 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError for a scan that rounds if a plan may split it: on a GPU, or if its rows are long."""
+    """Raise NeedsKernelError if a plan may split a scan whose results are rounded.
+
+    Plans split scans on a GPU, and scans of long rows.
+    """
     if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

@@ -1,4 +1,4 @@
-"""Interpretation of variances, with results that are bit-identical to those of a plan.
+"""Interpretation of variances, with the same bits as a plan.
 
 In: a sum of squared differences from the mean of a whole array, which a plan divides into blocks. Out: the sum.
 Invariant: each block is summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences
