@@ -32,9 +32,10 @@ from weft.codegen.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A pass of a pipeline: its function, its description, and the function's arguments after the kernel.
+    """A pass of a pipeline: its function, and a sentence that describes it.
 
-    A pass that is `fused` is skipped for kernels that a user wrote, which are threaded already.
+    `arguments` returns the function's arguments after the kernel. A pass that is `fused` is skipped for kernels that a
+    user wrote, which are threaded already.
     """
 
     function: Callable[..., Kernel]

@@ -1,4 +1,4 @@
-"""Ops that compute the random number at a given position of a generator's output.
+"""Ops that compute random numbers from their positions in the output.
 
 They consist of 128-bit arithmetic on pairs of words, and output functions.
 
@@ -33,7 +33,7 @@ _UFUNCS = {"_shift_left": "left_shift", "_shift_right_logical": "right_shift"}
 
 
 class _Number(Real):
-    """Numbers in a kernel or, if the builder is None, in a NumPy array, with the same operators for both.
+    """Numbers in a kernel, or in a NumPy array if the builder is None.
 
     The same formula thus serves as expansion and as reference.
     """
@@ -65,7 +65,7 @@ class _Number(Real):
 
 
 def _high(x: _Number, y: Any) -> _Number:
-    """Return the upper 64 bits of the product of two 64-bit words, from products of 32-bit halves."""
+    """Return the upper 64 bits of the product of two 64-bit words."""
     y_low, y_high = (y & 0xFFFFFFFF, y >> 32)
     x_low, x_high = x & 0xFFFFFFFF, x >> 32
     middle = x_high * y_low + (x_low * y_low >> 32)

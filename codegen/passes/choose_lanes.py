@@ -23,11 +23,12 @@ from weft.codegen.target import Target
 
 
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
-    """Mark the loops to vectorize, which are those with the most contiguous accesses in their loop nests.
+    """Mark the loops to vectorize, and return the kernel.
 
-    The order of a rounding reduction does not depend on the other operations of its loop. Each such reduction uses
-    lanes, unless it has the ``across`` attribute or contains another rounding reduction. If it has to run element by
-    element, its elements are still distributed over the lanes (``apart``).
+    In a loop nest, this is the loop with the most contiguous accesses. The order of a rounding reduction does not
+    depend on the other operations of its loop. Each such reduction uses lanes, unless it has the ``across`` attribute
+    or contains another rounding reduction. If it has to run element by element, its elements are still distributed over
+    the lanes (``apart``).
     """
     kernel = Rewriter(kernel).run()
     loops = _loops(kernel.body)
@@ -174,7 +175,7 @@ _TURNS = 8
 
 
 def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Operation]:
-    """Return the loops that must not be vectorized, because a reduction would then round differently.
+    """Return the loops that must not be vectorized, so that no reduction rounds differently.
 
     These are the parallel loops around the reduction, or the reduction itself if it has the ``across`` attribute.
     """
@@ -188,7 +189,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a loop's score for vectorization, which grows with its number of contiguous accesses.
+    """Return a loop's score for vectorization.
 
     The score is 0 if the loop should not be vectorized.
 

@@ -68,7 +68,10 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Record the contents of variables at each load. Return False if a `leave` ends the block, otherwise True."""
+        """Record the contents of variables at each load.
+
+        Return False if a `leave` ends the block, otherwise True.
+        """
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -242,7 +245,10 @@ class Implications:
         return one == other and (truth == positive) != (taken == alike)
 
     def _literal(self, content: Content) -> tuple[int | Merge, bool]:
-        """Strip all negations from a condition. Return the rest, and whether the number of negations was even."""
+        """Return a condition without its negations, and whether the number of negations was even.
+
+        The condition is given by its value number or its `Merge`.
+        """
         positive = True
         while True:
             content = self.content(content) if isinstance(content, Value) else content
@@ -283,11 +289,17 @@ class FactWalk:
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Process an operation, before the operations in its regions. Subclasses override this method."""
+        """Process an operation, before the operations in its regions.
+
+        Subclasses override this method.
+        """
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations. Return the inequalities that hold after them, or None if this point is not reached."""
+        """Process operations, and return the inequalities that hold after them, or None.
+
+        None means that the end of the operations is not reached.
+        """
         for o in operations:
             if facts is None:
                 return None

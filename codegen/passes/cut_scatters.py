@@ -1,4 +1,4 @@
-"""Vectorization of CPU scatters, by blocks: vector code computes the values of a block before they are written.
+"""Vectorization of CPU scatters, whose loops are split into blocks.
 
 In: a logical kernel before `choose_lanes`. Out: the kernel with one serial loop split into blocks. The loop only stores
 computed values at computed indices, or updates the elements there, and the computation takes some work. Each block
@@ -39,9 +39,9 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def serialize_inner_loops(kernel: Kernel) -> Kernel:
-    """Make parallel loops directly inside serial loops serial, since only outer loops use several threads.
+    """Make the parallel loops directly inside serial loops serial.
 
-    This pass runs after lanes are chosen.
+    Only outer loops use several threads. This pass runs after lanes are chosen.
     """
     for outer in kernel.walk():
         if outer.opcode == "for" and outer.attributes["role"] == "serial":

@@ -1,4 +1,4 @@
-"""A pass that derives attributes of a logical kernel from the array sizes of a launch.
+"""A pass that derives attributes of a kernel from array sizes.
 
 In: a logical kernel and the values of its index parameters. Out: the kernel with the following attributes.
 The attributes have few distinct values, so that many sizes share a kernel.

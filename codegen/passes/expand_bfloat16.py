@@ -1,9 +1,9 @@
-"""Replacement of bfloat16 by 16-bit integers in memory and by float32 in computations.
+"""Replacement of bfloat16 by 16-bit integers and by float32.
 
-Ops are computed in float32 and rounded once, as for float16. Ops whose result is exact in bfloat16 anyway, such as
-extrema and casts from 8-bit integers, need no rounding. Afterwards no pointer, parameter or value of the kernel is
-bfloat16, except around ops of a user function that are not inlined yet. These take and return bfloat16, and the pass
-runs again after they have been inlined.
+Memory contains integers with the bits. Ops are computed in float32 and rounded once, as for float16. Ops whose result
+is exact in bfloat16 anyway, such as extrema and casts from 8-bit integers, need no rounding. Afterwards no pointer,
+parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined yet. These take
+and return bfloat16, and the pass runs again after they have been inlined.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def _round(b: KernelBuilder, value: Value) -> Value:
 
 
 def _next(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the bfloat16 number next to `x` in the direction of `y`. All numbers are float32 values."""
+    """Return the bfloat16 number next to `x` in the direction of `y`.
+
+    All numbers are float32 values.
+    """
 
     def whole(value: int) -> Value:
         return b.constant(value, np.uint32)

@@ -1,4 +1,4 @@
-"""Expansion of exact float32 divisions and square roots on a GPU to inline instructions.
+"""Inline code for exact float32 divisions and square roots on a GPU.
 
 GPUs have only approximate instructions. NVIDIA's compiler refines their results by a short path, and calls a function
 for extreme numbers. A call costs every kernel the registers that the callee may use, and code for each of its
@@ -84,7 +84,7 @@ def expand_division(kernel: Kernel) -> Kernel:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that were cast from dtypes of at most 16 bits whose kind is in `kinds`."""
+    """Return the float32 values that are casts from dtypes of at most 16 bits and one of the `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]

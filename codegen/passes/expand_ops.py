@@ -1,4 +1,4 @@
-"""Replacement of composite ops by simpler ops, and of float16 arithmetic by float32 arithmetic.
+"""Replacement of composite ops and float16 arithmetic by simpler ops.
 
 Afterwards only ops with a lowering for their operands' dtype kind remain, and minima and maxima for which the target
 has instructions.

@@ -1,4 +1,4 @@
-"""Expansion to shuffles of the warp reductions for which the GPU has no instruction.
+"""Expansion of warp reductions to shuffles.
 
 Afterwards `warp_reduce` remains only for 32-bit integers on architectures with an instruction for it (sm_80 and later).
 The order of float reductions is that of the operation: pairwise if all 32 lanes take part, and otherwise in lane order.

@@ -1,4 +1,4 @@
-"""Search for loops of a threaded kernel that can run outside the loop over the threads of a block.
+"""Search for loops that can run outside the loop over threads.
 
 In: a threaded kernel and its uniform values. Out: the loops inside which the loop over the threads should run,
 because LLVM vectorizes only innermost loops. Invariant: no access of such a loop has a constant stride of two or more

@@ -1,9 +1,9 @@
-"""Search for guards such as ``if i < n``, which limit the threads that have work.
+"""Search for guards, which limit the threads that have work.
 
-In: a kernel that is split into runs (the code between two barriers). Out: for each run, or for each of two parts of the
-run, bounds of the thread indices, and the comparisons that are constant within these bounds. A thread outside the
-bounds has no effect. Invariant: a thread outside the bounds of a run stores nothing that another thread or another run
-can read.
+An example is ``if i < n``. In: a kernel that is split into runs (the code between two barriers). Out: for each run, or
+for each of two parts of the run, bounds of the thread indices, and the comparisons that are constant within these
+bounds. A thread outside the bounds has no effect. Invariant: a thread outside the bounds of a run stores nothing that
+another thread or another run can read.
 """
 
 from __future__ import annotations
@@ -66,10 +66,11 @@ class ThreadMultiples:
 
 @dataclass
 class RunGuards:
-    """The bounds on the threads of a run (code between barriers), and the comparisons that the bounds decide.
+    """The limits on the threads that have work in a run (code between barriers).
 
-    If `multiples` is set, only the threads that it describes, within the bounds, have work. `entered` states whether
-    all threads with work take the branch that contains the run.
+    `settled` contains the comparisons that the limits decide, and their results. If `multiples` is set, only the
+    threads that it describes, within the bounds, have work. `entered` states whether all threads with work take the
+    branch that contains the run.
     """
 
     bounds: list[Bound] = field(default_factory=list)
@@ -79,7 +80,7 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of the guards that restrict which threads have work in each run (code between barriers) of a kernel.
+    """Finder of the guards that limit the threads with work in each run (code between barriers).
 
     Parameters
     ----------
@@ -157,10 +158,11 @@ class GuardFinder:
         return found
 
     def multiples(self, fact: Fact, run: Run) -> ThreadMultiples | None:
-        """Return the threads that satisfy a guard ``x % y == 0``, or None if `fact` does not come from such a guard.
+        """Return the threads that satisfy a guard ``x % y == 0``, or None.
 
-        `fact` is one of the two inequalities that the guard implies. Also return None unless x increases by 1 from each
-        thread to the next, and y is the same for all threads. A remainder is 0 if the divisor is 0.
+        `fact` is one of the two inequalities that such a guard implies. Return None for other facts, and unless x
+        increases by 1 from each thread to the next, and y is the same for all threads. A remainder is 0 if the divisor
+        is 0.
         """
         rest, zero = (self.conditions.values[k] for k in fact[1:])
         maker, makers = self.conditions.makers.get(zero), self.conditions.makers
@@ -196,7 +198,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in a run (code between barriers) that the facts imply or refute, and their results."""
+        """Return the results of those comparisons in a run that the facts imply or refute."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth

@@ -1,4 +1,4 @@
-"""Search for kernels whose blocks along an axis can run as a single long block.
+"""Search for kernels whose adjacent blocks can run as one block.
 
 In: operations of a threaded kernel. Out: whether they neither synchronize threads nor wait, and use the indices of
 blocks and threads along an axis only to compute positions in the grid, ``block_index * block_size + thread_index``. A
@@ -30,7 +30,7 @@ def can_merge_blocks(kernel: Kernel, operations: list[Operation], axis: int) -> 
 
 
 class _Positions:
-    """Analysis of whether a kernel uses the thread and block indices along an axis only to compute grid positions."""
+    """Analysis of whether the indices along an axis are used only to compute grid positions."""
 
     def __init__(self, kernel: Kernel, operations: list[Operation], axis: int) -> None:
         self.axis = axis
@@ -56,7 +56,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value or a widening cast of it, each with the operand that it uses."""
+        """Return the operations that use a value or a widening cast of the value, each with the operand used."""
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):
@@ -66,7 +66,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation computes the start of a block, used only in sums with the thread index."""
+        """Return whether an operation computes the start of a block, to which only thread indices are added."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(
@@ -83,7 +83,7 @@ class _Positions:
         return any(self.is_number(a, "block_index") and self.is_number(b, "block_size") for a, b in ((x, y), (y, x)))
 
     def source(self, value: Value) -> Operation | None:
-        """Return the operation that computes a value, without casts to wider types, or None for a parameter."""
+        """Return the operation that computes a value before casts to wider types, or None."""
         maker = self.makers.get(value)
         while maker is not None and maker.opcode == "cast" and _is_wider(maker):
             maker = self.makers.get(maker.operands[0])

@@ -1,9 +1,9 @@
-"""Search for arrays that a kernel modifies only by atomics, for which CPU threads can use private copies.
+"""Search for arrays of which CPU threads can use private copies.
 
-In: a user-written kernel. Out: for each atomic on such an array, a description of the array. A private copy needs no
-atomic instructions, and is combined with the array at the end (privatization). Invariants, if the arrays do not
-overlap: the order of the operations affects the result only for floats, and the kernel does not read the array. Overlap
-can be tested only when the kernel runs.
+A kernel modifies such an array only by atomics. In: a user-written kernel. Out: for each atomic on such an array, a
+description of the array. A private copy needs no atomic instructions, and is combined with the array at the end
+(privatization). Invariants, if the arrays do not overlap: the order of the operations affects the result only for
+floats, and the kernel does not read the array. Overlap can be tested only when the kernel runs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Analysis of the elements that one iteration of a kernel's outermost loop reads from each operand.
+"""Analysis of the elements that one iteration reads from each operand.
 
-In: a logical kernel. Out: n and m for each operand of which iteration i reads only the m elements from i * n on. This
-is valid for launches in which m is at most n. Invariant: an operand is listed only if this holds for all of its
-accesses, and if all of them are loads.
+In: a logical kernel. Out: n and m for each operand of which iteration i of the outermost loop reads only the m elements
+from i * n on. This is valid for launches in which m is at most n. Invariant: an operand is listed only if this holds
+for all of its accesses, and if all of them are loads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NONE: _Fact = ("", 0, 0)
 
 
 def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
-    """Return the range of elements that one iteration of the outermost loop reads, for each operand with a known range.
+    """Return the ranges of elements that one iteration of the outermost loop reads.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def find_spans(kernel: Kernel) -> dict[int, tuple[Length, Length]]:
 
 
 class _Facts:
-    """Facts about a kernel's indices, such as how far each index advances per iteration of the outermost loop."""
+    """The known facts about the indices of a kernel."""
 
     def __init__(self, kernel: Kernel, names: dict[Value, str], loop: Operation) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Search for values that differ between the threads of a block, and for operations that not all reach together.
+"""Search for values that differ between the threads of a block.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
@@ -25,7 +25,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """The values that differ between threads of a block, and the operations that not all threads reach together.
+    """The values that may differ between threads of a block, and the operations not reached together.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find the values that may differ between threads of a block, and the operations that not all reach together.
+    """Find the values that may differ between threads of a block.
 
-    The analysis iterates to a fixed point.
+    Also find the operations that not all threads reach together. The analysis iterates to a fixed point.
     """
     found = Uniformity(exit=_exit(kernel))
     own = _OWN | _OF_BLOCK if kernel.attributes.get("in_step") == "grid" else _OWN
@@ -201,7 +201,10 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze the region of a loop. Threads that leave the loop are missing in its next iteration."""
+        """Analyze the region of a loop.
+
+        Threads that leave the loop are missing in its next iteration.
+        """
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

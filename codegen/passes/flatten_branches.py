@@ -1,4 +1,4 @@
-"""Replacement of branches by selections, which turns a function without loops into straight-line code.
+"""Replacement of branches by selections in functions without loops.
 
 In: a function with branches (`if`, `scope`, `leave`) and variables in local memory. Out: a function without either,
 or None if that is impossible (loops, memory, printing). Invariant: every operation of the result is an op, a cast or
@@ -32,7 +32,7 @@ class _Flattener:
     result: tuple[Value, ...] = ()
 
     def block(self, block: Block, active: Mask) -> tuple[Mask, tuple[Value, ...]]:
-        """Flatten a block, and return the mask of the lanes that reach its end, and the values that it yields."""
+        """Flatten a block. Return the mask of the lanes that reach its end, and the yielded values."""
         for operation in block.operations:
             if active is False:
                 return False, ()
@@ -88,7 +88,10 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign a value to a variable in the lanes of the mask `active`. The first assignment sets all lanes."""
+        """Assign a value to a variable in the lanes of the mask `active`.
+
+        The first assignment sets all lanes.
+        """
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:

@@ -1,4 +1,4 @@
-"""Differences of values between iterations of a loop, which determine vectorization and coalescing."""
+"""Differences of values between successive iterations of a loop."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def constant_offsets(operations: Iterable[Operation]) -> dict[Value, tuple[Value
 
 
 def is_linear(value: Value, index: Value, made: dict[Value, Operation]) -> bool:
-    """Return whether a value is linear in an index, and computed in integers that are at least as wide as the index."""
+    """Return whether a value is linear in an index.
+
+    The value must be computed in integers that are at least as wide as the index.
+    """
     maker = made.get(value)
     kind, width = value.type, index.dtype.itemsize
     if isinstance(kind, Pointer) or kind.kind not in "iu" or kind.itemsize < width:

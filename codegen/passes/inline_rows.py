@@ -1,4 +1,4 @@
-"""Inlining of user functions, each of which is a single op before this pass.
+"""Inlining of user functions, which are single ops before this pass.
 
 Straight-line ops are inlined before all other passes, so that they are vectorized and split like any arithmetic. Ops
 with control flow are inlined after threads or vectors have been chosen. The loops that contain them run one element at
@@ -76,7 +76,10 @@ class _Inliner(Copier):
             self.constants[operation.results[0]] = operation.attributes["value"]
 
     def index(self, original: Value, index: Value) -> Value:
-        """Return `index`, converted to the index dtype of the kernel. `original` is the same index in the function."""
+        """Return `index`, converted to the index dtype of the kernel.
+
+        `original` is the same index in the function.
+        """
         dtype = self.builder.kernel.index_dtype
         if index.type != dtype and original in self.constants:
             return self.builder.constant(self.constants[original], dtype)

@@ -1,4 +1,4 @@
-"""Storage of values that several loops over a row use, so that each value is computed only once.
+"""Storage of values that several loops over a row use.
 
 In: a logical kernel. `describe_rows` gives the kernel the ``kept`` attribute if its rows are short enough, and
 `keep_rows` runs after lanes are chosen. Out: the first loop that computes a value which later loops would recompute
@@ -50,7 +50,7 @@ def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
 
 
 def keep_rows(kernel: Kernel) -> Kernel:
-    """Store values that several loops over a row need, so that only one of the loops computes each value.
+    """Store values that several loops over a row compute, so that only the first loop computes them.
 
     The ``kept`` attribute gives the rows that are short enough.
     """

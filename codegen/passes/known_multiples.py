@@ -1,4 +1,4 @@
-"""Search for indices that are multiples of the vector length and so allow aligned vector accesses.
+"""Search for indices that allow aligned vector accesses.
 
 In: a logical kernel and the values of its index parameters. Out: the pointers whose accesses are whole, aligned
 vectors, and the parameters that have to be multiples of a power of two for this. For exact sizes, there are no such
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return the parameters that must be multiples of `divisor` to make `value` a multiple of `divisor`.
+        """Return parameters such that `value` is a multiple of `divisor` if all the parameters are.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -79,7 +79,7 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """For each pointer accessed along `index`, yield its name, a base index, and whether vectors are possible.
+    """Yield the name of each pointer accessed along `index`, a base index, and whether vectors are possible.
 
     Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
     one element, if they access all elements in between, such as the channels of a color.
@@ -106,7 +106,7 @@ def aligned_vectors(
     exact: bool,
     strided: bool = False,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the pointers that `loop_bodies` can access by whole, aligned vectors only.
+    """Return the names of the pointers whose accesses in `loop_bodies` can all be whole, aligned vectors.
 
     Also return the parameters that must be multiples of `lanes` for this.
 

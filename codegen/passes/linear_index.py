@@ -1,4 +1,4 @@
-"""Integers that change by a constant from each thread of a block to the next.
+"""Integers that change by a constant from each thread to the next.
 
 In: a threaded kernel, and the operations that compute the values of its runs. Out: the axes on which a value depends,
 and its difference between adjacent threads. Invariant: the difference is exact in the machine's integer arithmetic.
@@ -74,7 +74,7 @@ class LinearIndex:
 
     @property
     def longest(self) -> int:
-        """Return an upper bound on the iterations of a loop over the threads of a block or of merged blocks."""
+        """Return an upper bound on the iterations of a loop over threads."""
         return LONGEST_BLOCK if self.merged is None else LONGEST_GRID
 
     def step(self, value: Value, axis: int) -> tuple[int, bool] | None:
@@ -112,9 +112,9 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return one factor of a product if the other factor grows by 1 from each thread to the next, otherwise None.
+        """Return the factor by which a product grows from each thread to the next, or None.
 
-        The product grows by the returned factor, which does not depend on thread indices.
+        The other factor of the product grows by 1. The returned factor does not depend on thread indices.
         """
         maker = self.makers.get(value)
         if maker is not None and maker.opcode == "multiply":
@@ -151,7 +151,10 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is computed only from indices and sizes of the grid, and therefore cannot overflow."""
+        """Return whether a value is computed only from indices and sizes of the grid.
+
+        Such a value cannot overflow.
+        """
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:
@@ -162,7 +165,7 @@ class LinearIndex:
 
 
 def _is_computable(o: Operation, value: Value) -> bool:
-    """Return whether an integer, the result of `o`, can be recomputed from the operands of `o` by few instructions."""
+    """Return whether `value`, the result of `o`, is an integer or bool that can be recomputed cheaply."""
     if o.regions or isinstance(value.type, Pointer) or value.type.kind not in "iub":
         return False
     return is_pure(o) and (o.opcode not in STRUCTURAL or o.opcode in _LARGEST or o.opcode in ("constant", "cast"))

@@ -18,7 +18,7 @@ _ARITHMETIC = frozenset({"add", "subtract", "multiply"})
 
 
 def mark_addresses(kernel: Kernel) -> Kernel:
-    """Add the ``nowrap`` attribute to arithmetic that only computes indices and therefore cannot overflow."""
+    """Add the ``nowrap`` attribute to arithmetic whose results are used only as indices."""
     operations = list(kernel.walk())
     others: set[Value] = set()  # values that are not only used as indices
     used: set[Value] = set()

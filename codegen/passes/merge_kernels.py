@@ -1,4 +1,4 @@
-"""Merging of two kernels into one: a block reduction, and the kernel that combines its partial results.
+"""Merging of two kernels that together compute a reduction.
 
 In: two logical kernels, of which the second reads the results of the first. Out: one kernel with the operations of
 both and the ``merged`` attribute. The last GPU block to finish the first part runs the second part

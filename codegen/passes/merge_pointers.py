@@ -1,8 +1,8 @@
-"""Unification of the pointers that point into the same array, so that neighboring stencil points can share loads.
+"""Unification of pointers that point into the same array.
 
-In: a logical kernel, and for some pointer parameters another parameter that points into the same memory, with their
-distance in elements. Out: the kernel, which accesses the other parameter with constant offsets instead. The replaced
-parameters are kept.
+Neighboring stencil points can then share loads. In: a logical kernel, and for some pointer parameters another parameter
+that points into the same memory, with their distance in elements. Out: the kernel, which accesses the other parameter
+with constant offsets instead. The replaced parameters are kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replacement of complex64 values by 64-bit integers in kernels that only copy the values.
+"""Replacement of complex64 by 64-bit integers in kernels that only copy.
 
 Vector code for pairs of floats separates the real and the imaginary parts, which doubles the time of a copy, and is not
 needed to concatenate, pad, repeat, flip or roll. In: a kernel for a CPU. Out: the kernel with 64-bit integers in place
@@ -21,7 +21,7 @@ _MOVES = frozenset({*_ACCESSES, "constant", "where", "yield"})
 
 
 def move_complex(kernel: Kernel) -> Kernel:
-    """Return the kernel with complex64 values replaced by integers, or the kernel itself if that is not possible."""
+    """Return the kernel with complex64 values replaced by integers, or unchanged if that is impossible."""
     accesses = [o for o in kernel.walk() if _points_to_complex(o)]
     if not accesses or kernel.functions or any(o.opcode not in _ACCESSES for o in accesses):
         return kernel

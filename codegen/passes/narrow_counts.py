@@ -1,7 +1,7 @@
-"""Computation of sums of bools in 32 bits instead of 64, so that a CPU vector holds twice as many elements.
+"""Computation of sums of bools in 32 bits instead of 64.
 
-In: a logical kernel. Out: the kernel, in which reduction loops add bools as int32 numbers. Invariant: a loop whose
-index is an int32 adds fewer than 2**31 ones, so that no sum overflows.
+A CPU vector then holds twice as many elements. In: a logical kernel. Out: the kernel, in which reduction loops add
+bools as int32 numbers. Invariant: a loop whose index is an int32 adds fewer than 2**31 ones, so that no sum overflows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))
 
 
 def narrow_counts(kernel: Kernel) -> Kernel:
-    """Return the kernel with sums of bools in int32, or the kernel itself if it has none or its indices are int64."""
+    """Return the kernel with sums of bools in int32.
+
+    Return the kernel itself if it has no such sums, or if its indices are int64.
+    """
     if kernel.index_dtype != _NARROW or not any(_find_counts(operation) for operation in kernel.walk()):
         return kernel
     return _Narrower(kernel).run()

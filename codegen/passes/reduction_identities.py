@@ -1,4 +1,4 @@
-"""Two properties of reductions: whether the result depends on the order, and the identity element."""
+"""Properties of reductions: dependence on the order, and identities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base classes of passes: `Rewriter` replaces operations of a kernel, `Copier` copies operations.
+"""Base classes of passes that replace or copy operations.
 
 In: a kernel, and a function that gets each operation without regions, with its operands already replaced. Out: a new
 kernel. The old kernel is unchanged. Operations for which the function returns None are copied.
@@ -91,11 +91,17 @@ class Rewriter:
                 self.map.update(zip(operation.results, replaced, strict=True))
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation with regions, such as a loop. Subclasses override this method to replace operations."""
+        """Rewrite an operation with regions, such as a loop.
+
+        Subclasses override this method to replace operations.
+        """
         self.copy(operation, operands)
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, with new operands and rewritten regions. One result may become several values."""
+        """Copy an operation, with new operands and rewritten regions.
+
+        One result may become several values.
+        """
         regions = []
         for region in operation.regions:
             with self.builder.region(self.renew(region.parameters)) as block:

@@ -1,4 +1,4 @@
-"""Rewriting of strided loops, so that all threads of a block or of the grid run each iteration together.
+"""Rewriting of strided loops whose iterations threads run together.
 
 In: a threaded kernel for the host. Out: versions of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
@@ -62,7 +62,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield versions of a kernel in which threads share the counters of strided loops, fastest version first.
+    """Yield versions of a kernel whose threads share the counters of strided loops, fastest first.
 
     In the fastest version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     version exists only if the start of some loop depends on both the block index and the thread index, and if no block
@@ -98,7 +98,7 @@ class _Finder:
         self.search(kernel.body)
 
     def search(self, block: Block) -> None:
-        """Find the strided loops in a block of operations, and the stores that initialize their variables."""
+        """Find the strided loops in a block of operations."""
         starts: dict[Value, Operation] = {}
         for o in block.operations:
             if o.opcode == "store" and o.operands[0] in self.uses:
@@ -158,7 +158,10 @@ class _Finder:
         )
 
     def compared(self, condition: Value) -> tuple[Value, Value] | None:
-        """Return the variable and the bound of a condition ``not variable < stop``, or None for other conditions."""
+        """Return the variable and the bound of a condition ``variable >= stop``, or None for other conditions.
+
+        The condition may also be ``not variable < stop``.
+        """
         maker = self.makers.get(condition)
         negative = maker is not None and maker.opcode == "bitwise_xor" and self.is_true(maker.operands[1])
         if maker is not None and negative:
@@ -223,7 +226,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether several blocks can run together, which requires that no thread waits for another block."""
+        """Return whether several blocks can run together, because no thread waits for another block."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False
@@ -236,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the constants, sizes and indices from which `o` computes a value by sums and products.
+        """Return the opcodes of the terms from which `o` computes a value by sums and products.
 
-        The constants are positive, so that the result grows with the indices. Return None for other operations, and for
-        many terms.
+        The terms are sizes, indices and positive constants, so that the result grows with the indices. Return None for
+        other operations, and for many terms.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -306,10 +309,10 @@ def _commutes(o: Operation) -> bool:
 
 
 def _find_cut(loop: StridedLoop) -> Operation | None:
-    """Return the operation before which to split a loop, so that the code before the loop's atomic is vectorized.
+    """Return the operation before which to split a loop, or None.
 
-    Return None if the loop has no atomic, or if the code before the atomic leaves a scope or converts no float to an
-    integer.
+    The code before the loop's atomic can then be vectorized. Return None if the loop has no atomic, or if the code
+    before the atomic leaves a scope or converts no float to an integer.
     """
     before: list[Operation] = []
     operations, at = loop.repeat.regions[0].operations, 0
@@ -462,7 +465,10 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes another thread's value of `value`. `number` emits that thread's indices."""
+        """Emit code that computes another thread's value of `value`.
+
+        `number` emits that thread's indices.
+        """
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

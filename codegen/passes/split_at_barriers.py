@@ -1,4 +1,4 @@
-"""Splitting of kernels at their synchronization points, into sections without synchronization.
+"""Splitting of kernels at their synchronization points.
 
 In: a threaded kernel with synchronization points that all threads of a block, or of a branch, reach together. Out: a
 list of steps for each block of operations that contains them: runs, synchronization points, and operations executed
@@ -71,7 +71,7 @@ Branch = tuple[Operation, int]  # an `if` and the number of its region
 
 @dataclass
 class BarrierSplit:
-    """A kernel split into steps at its synchronization points, with the values passed between the steps.
+    """A kernel split into steps at its synchronization points.
 
     Attributes
     ----------
@@ -162,7 +162,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, so that one copy of a variable suffices if its value is the same in all threads.
+    """Split a kernel again, so that all threads share variables with the same value in all threads.
 
     This concerns only variables that outlive a run.
 
@@ -178,7 +178,10 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation has no side effects, and depends only on its operands, its thread and the launch."""
+    """Return whether an operation has no side effects, and always the same result.
+
+    The result may depend on the operands, the thread and the launch.
+    """
     return operation.opcode in _PURE or operation.opcode not in STRUCTURAL
 
 
@@ -202,7 +205,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """The algorithm that marks the operations that execute once for all threads, and divides the others into runs."""
+    """The algorithm that divides a kernel into runs and operations that execute once for all threads."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int) -> None:
         self.kernel = kernel
@@ -279,7 +282,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the loops and branches around an operation as executed once, since the operation is executed once."""
+        """Mark the operations in `around`, such as loops and branches, as executed once."""
         for o in around:
             if o in self.once:
                 continue
@@ -299,7 +302,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value, and the operations that compute it, as needed outside of all runs (code between barriers)."""
+        """Mark a value and the operations that compute it as needed outside of all runs."""
         stack = [value]
         while stack:
             value = stack.pop()
@@ -359,7 +362,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide a block's operations into runs (code between barriers), synchronization points and other steps."""
+        """Divide a block's operations into steps: runs, synchronization points and other operations."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:
@@ -412,7 +415,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that executes once must follow the preceding run (code between barriers)."""
+        """Return whether an operation that executes once must not precede the operations of `run`."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())
@@ -439,7 +442,10 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self, values: Iterable[Value]) -> None:
-        """Find the values and the memory that are used on both sides of a barrier. `values` is in program order."""
+        """Find the values and the memory that are used on both sides of a barrier.
+
+        `values` is in program order.
+        """
         for value in values:  # in program order, so that chains of any length need no recursion
             self.cost(value)
         for run in self.made.runs():

@@ -1,11 +1,12 @@
-"""Splitting of loops over concatenated or shifted arrays into ranges that need no index tests.
+"""Splitting of loops into ranges that need no index tests.
 
-In: a logical kernel with lanes, for a CPU. Its choices are the `if` operations on a parallel loop's index that have the
-``likely`` attribute. Out: a loop with inner loops tests once per index whether all choices have their likely results.
-An innermost loop whose choices depend on one comparison becomes two loops without choices. With several comparisons, it
-becomes three: the indices before the likely range, the range without choices, and the indices after it. If a kernel has
-only one loop, the loop runs in blocks, and the choices are tested once per block. Invariant: each index is visited
-once, in order, and an omitted choice has the result that its branch had.
+Such loops process concatenated or shifted arrays. In: a logical kernel with lanes, for a CPU. Its choices are the `if`
+operations on a parallel loop's index that have the ``likely`` attribute. Out: a loop with inner loops tests once per
+index whether all choices have their likely results. An innermost loop whose choices depend on one comparison becomes
+two loops without choices. With several comparisons, it becomes three: the indices before the likely range, the range
+without choices, and the indices after it. If a kernel has only one loop, the loop runs in blocks, and the choices are
+tested once per block. Invariant: each index is visited once, in order, and an omitted choice has the result that its
+branch had.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class _Splitter(Copier):
         return self.kernel
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation, split a loop, or replace a branch with a known condition by the region it executes."""
+        """Copy an operation, split a loop, or copy only the executed region of a branch."""
         if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
             ends = self.copy(operation.regions[not holds].operations)
             self.map.update(zip(operation.results, ends, strict=True))
@@ -106,7 +107,7 @@ class _Splitter(Copier):
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop so that parts of it need not test the comparisons in `likely`, or copy an unsupported loop."""
+        """Split a loop by the comparisons in `likely`, or copy the loop if its form is not supported."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:
@@ -163,7 +164,7 @@ class _Splitter(Copier):
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region, without the branches that `self.known` excludes."""
+        """Return the number of operations in a copy of a region, given the conditions in `self.known`."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None
@@ -190,7 +191,7 @@ class _Splitter(Copier):
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit copies of a loop without some of its branches, and tests of `first` and `last` that select a copy."""
+        """Emit copies of a loop with fewer branches, and tests of `first` and `last` that select a copy."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.emit_copy(operation, (first, last), role="serial")

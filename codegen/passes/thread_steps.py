@@ -1,4 +1,4 @@
-"""Strides of addresses between adjacent threads along an axis of the block.
+"""Strides of addresses between adjacent threads along an axis.
 
 The strides decide whether LLVM is told that the iterations of a loop over threads are independent.
 
@@ -47,7 +47,7 @@ class ThreadSteps:
                 self.steps[value] = self._result(o, value)
 
     def of(self, value: Value) -> Step:
-        """Return the difference of a value between adjacent threads, or 0 if all threads have the same value."""
+        """Return the difference of a value between adjacent threads."""
         return self.steps.get(value, 0)
 
     def _result(self, o: Operation, value: Value) -> Step:
@@ -119,7 +119,7 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether every access has a known stride which, if it is constant, is 0, 1 or -1 elements.
+        """Return whether all strides are known, and constant strides are at most one element long.
 
         Strides such as "symbolic" and "data" are known. Accesses to the arrays in `kept` do not qualify, since each
         thread has a copy of these arrays in adjacent memory.
@@ -154,7 +154,10 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of a sum, given the strides of the two terms. At most one of the two strides is constant."""
+    """Return the stride of a sum, given the strides of the two terms.
+
+    At most one of the two strides is constant.
+    """
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

@@ -1,4 +1,4 @@
-"""Tiling of loops that read one operand along rows and another operand along columns.
+"""Tiling of loops that read operands along rows and along columns.
 
 In: a logical kernel whose innermost loops are vectorized. Out: the kernel with tiled loops where a vectorized loop
 contains a load that is contiguous along the enclosing loop. Such a load reads from a transposed copy of its tile.
@@ -23,7 +23,7 @@ SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the number of rows and columns of square tiles, given the item size of each tile's array.
+    """Return the number of rows of square tiles, given the item size of each tile's array.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """
@@ -54,7 +54,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Add the parallel loops in a block, and those inside them, to `found`, each with the block that contains it."""
+    """Add a block's nested parallel loops to `found`, each with the block that contains it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))

@@ -1,8 +1,9 @@
-"""Instrumentation of fused kernels: a `trace` before every access to global or shared memory and every synchronization.
+"""Instrumentation of fused kernels.
 
-In: a kernel after `map_axes`, with all ops expanded. Out: the kernel with the attributes ``trace`` (number of
-words of an event) and ``traced`` (a `TraceSite` for each site, as a plain tuple). Invariant: the first of several
-accesses that a GPU executes as one has the alignment of the whole access.
+A `trace` precedes each access to global or shared memory, and each synchronization. In: a kernel after `map_axes`, with
+all ops expanded. Out: the kernel with the attributes ``trace`` (number of words of an event) and ``traced`` (a
+`TraceSite` for each site, as a plain tuple). Invariant: the first of several accesses that a GPU executes as one has
+the alignment of the whole access.
 """
 
 from __future__ import annotations

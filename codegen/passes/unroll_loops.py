@@ -1,4 +1,4 @@
-"""Unrolling of reductions over few elements, such as the channels of a color.
+"""Unrolling of reductions over few elements, such as color channels.
 
 On a GPU, parallel loops over few elements are also unrolled.
 
@@ -53,7 +53,10 @@ def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Oper
 
 
 def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
-    """Return whether successive iterations of `outer` access adjacent memory, so that vectors can span both loops."""
+    """Return whether successive iterations of `outer` access adjacent memory.
+
+    Vectors can then span both loops.
+    """
     index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
     products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
     strides = [v for o in products for v in o.operands if v is not index]
@@ -61,7 +64,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop with step 1, a role in `roles` and an extent in `parameters`."""
+    """Return whether an operation is an innermost loop of a role in `roles` with an extent in `parameters`."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1

@@ -1,4 +1,4 @@
-"""Removal of the code for negative indices, where a guard proves that an index is not negative.
+"""Removal of the code for negative indices that cannot occur.
 
 In: a threaded kernel in which an index that may be negative is ``where(i < 0, i + n, i)``, with the `index` attribute:
 the dtype of the user's index, which was cast to the index dtype. Out: the kernel with `i` in place of this expression
@@ -116,7 +116,7 @@ class _Signs(FactWalk):
         return wide and self.index.is_position(step)
 
     def difference(self, fact: Fact) -> Sum:
-        """Return the larger minus the smaller side of the inequality `fact` (minus 1 if the inequality is strict)."""
+        """Return the larger minus the smaller side of an inequality, minus 1 if the inequality is strict."""
         if fact not in self._differences:
             smaller, larger = (self.terms(self.conditions.values[k], exact=True) for k in fact[1:])
             terms, constant = _combined(larger, smaller, -1)
@@ -142,7 +142,7 @@ class _Signs(FactWalk):
         return self._terms[number, exact]
 
     def split(self, maker: Operation, exact: bool, depth: int) -> Sum | None:
-        """Express the result of an operation as a linear sum, or return None if the result is not linear."""
+        """Express the result of an operation as a linear sum, or return None if that is impossible."""
         if not maker.results or not is_signed(maker.results[0]):
             return None
         operands = maker.operands

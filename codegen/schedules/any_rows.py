@@ -132,9 +132,10 @@ def _threads_shift(w: ThreadWriter, length: Value) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class RowTeam:
-    """The threads that share a row: how many they are (`size`), and the index `slot` of their row in the block.
+    """The threads that share a row.
 
-    `active` is false for threads beyond the last row. `length` is the length of a row.
+    `size` is the number of threads, and `slot` is the index of their row in the block. `active` is false for threads
+    beyond the last row. `length` is the length of a row.
     """
 
     size: Value
@@ -191,7 +192,7 @@ class AnyRowWriter(RowWriter):
         return reduce_warp(w, combine, values, SHORT_THREADS // 2, lambda mask: w.test("greater", self.team.size, mask))
 
     def _combine_warps(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Emit code that combines the results of the warps that share a row, and gives all of them the total."""
+        """Emit code that combines the results of the warps that share a row, and return the total."""
         w = self.w
         most = GPU.wide_block // GPU.warp
         lane, shared = share_by_warps(w, values, most)

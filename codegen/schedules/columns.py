@@ -1,6 +1,6 @@
-"""The GPU schedule of column reductions, such as sums over the first axis.
+"""The GPU schedule of column reductions.
 
-Adjacent threads reduce adjacent columns.
+An example is a sum over the first axis. Adjacent threads reduce adjacent columns.
 
 In: a logical kernel whose items (the columns) are adjacent in memory and are reductions over rows, and a
 `ColumnReduction`. Out: the threaded kernel. A block has 256 threads. Up to 32 adjacent threads process adjacent columns
@@ -43,7 +43,7 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The parameters of a column reduction on a GPU: the numbers of adjacent threads and of columns per thread.
+    """The parameters of this schedule: the numbers of adjacent threads and of columns per thread.
 
     If the number of threads is 0, the launch determines the number.
     """
@@ -189,7 +189,10 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Assign `lanes` columns to this thread, beginning at `first`. Columns from `count` on are invalid."""
+        """Assign `lanes` columns to this thread, beginning at `first`.
+
+        Columns from `count` on are invalid.
+        """
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 
@@ -270,7 +273,7 @@ class ColumnWriter(RowWriter):
     # -- combination across threads -------------------------------------------------------------------
 
     def _combine_column_threads(self, combine: Sequence[str], values: list[list[Value]]) -> list[list[Value]]:
-        """Emit code that combines the results of the threads that share columns, and gives all of them the total."""
+        """Emit code that combines the results of the threads that share columns, and return the totals."""
         w = self.w
         mask = GPU.warp // 2
         while mask >= (self.side if isinstance(self.side, int) else 1):
@@ -302,6 +305,9 @@ class ColumnWriter(RowWriter):
         return [list(column) for column in by_halves(found, together)]
 
     def _combined(self, combine: Sequence[str], values: list[Value], mask: int) -> list[Value]:
-        """Emit code that combines values with those of the lane at XOR distance `mask`, if both share the columns."""
+        """Emit code that combines values with those of the lane at XOR distance `mask`.
+
+        A lane keeps its values if the two lanes do not share the columns.
+        """
         same = None if isinstance(self.side, int) else lambda mask: self.w.test("less_equal", self.side, mask)
         return shuffled(self.w, combine, values, mask, same)

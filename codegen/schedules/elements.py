@@ -1,4 +1,4 @@
-"""The GPU schedule of pointwise kernels without reductions and without inner loops."""
+"""The GPU schedule of pointwise kernels without inner loops."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Lower a pointwise kernel without vector accesses to a threaded kernel that processes two-dimensional tiles.
+    """Lower a pointwise kernel without vector accesses to a threaded kernel with two-dimensional tiles.
 
     Columns are along the innermost loop.
 
@@ -153,7 +153,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit code for up to `columns` columns, `along` elements apart, the first of which is `column`."""
+    """Emit code for up to `columns` columns from `column` on, `along` elements apart."""
 
     def point(position: Value) -> None:
         w.map[index] = position

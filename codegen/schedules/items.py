@@ -1,4 +1,4 @@
-"""The fallback schedule for GPUs, in which one thread executes an entire iteration of the parallel loops."""
+"""The fallback schedule for GPUs, with one thread per iteration."""
 
 from __future__ import annotations
 

@@ -121,7 +121,10 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that an index is a base plus a constant, so that accesses relative to one base can share loads."""
+        """Record that an index is a base plus a constant.
+
+        Accesses relative to one base can then share loads.
+        """
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -158,7 +161,7 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation whose result is the same for all elements of a thread. The operation is not a store."""
+        """Emit an operation, not a store, whose result is the same for all elements of a thread."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -189,7 +192,10 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of operations to copy together. Within a group, no load follows a store to the same memory."""
+        """Yield groups of operations to copy together.
+
+        Within a group, no load follows a store to the same memory.
+        """
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -265,13 +271,16 @@ class LaneWriter:
         return found
 
     def _is_safe(self, pointer: Value, slot: Slot, valid: Value | None) -> bool:
-        """Return whether a lane may load unconditionally: it is valid, or the memory exists and does not change."""
+        """Return whether a lane may load unconditionally.
+
+        It may if it is valid, or if the memory exists and does not change.
+        """
         return valid is None or (pointer in self.steady and not slot.beyond)
 
     def _guarded(
         self, operation: Operation, operands: tuple[Value, ...], slot: Slot, valid: Value | None
     ) -> tuple[Value, ...]:
-        """Emit an operation for one vector lane, with a condition if it is a load that invalid lanes must skip.
+        """Emit an operation for one vector lane, under a condition if necessary.
 
         An invalid lane does not load memory that may change, or that lies outside an array.
         """
@@ -369,7 +378,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return the number of elements in a vector access along `index`, for the widest dtype that is accessed."""
+    """Return the number of elements of the widest dtype in a vector access along `index`."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

@@ -311,7 +311,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Emit code that waits until a word has this launch's tag, and then stores the word's 32 bits of the value."""
+        """Emit code that waits for a word with this launch's tag, and then stores 32 bits of the value."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():

@@ -1,4 +1,4 @@
-"""The structure of a logical kernel: its parallel loops, and the operations in their innermost body.
+"""The structure of a logical kernel: its parallel loops and their body.
 
 In: a logical kernel. Out: a `Nest`, and properties of it: which loops can be distributed over threads, which
 dimension is contiguous, and how many registers a body needs. The kernel is not changed.
@@ -102,7 +102,7 @@ def has_regions(operations: Iterable[Operation]) -> bool:
 
 
 def is_spread(operation: Operation) -> bool:
-    """Return whether several threads may share an operation, as in a reduction or a parallel loop."""
+    """Return whether an operation is a loop whose iterations several threads may share."""
     return operation.opcode == "for" and operation.attributes["role"] in ("reduce", "parallel")
 
 
@@ -137,7 +137,7 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether accesses are contiguous along the innermost parallel loop for more bytes than along `loops`.
+    """Return whether more bytes are accessed contiguously along the innermost parallel loop than along `loops`.
 
     Only accesses inside `loops` whose element depends on a parallel loop are counted. Accesses that are contiguous
     along both are counted only for `loops`.

@@ -1,9 +1,9 @@
-"""The GPU schedule of pointwise kernels over several loops, such as broadcasts, slices and stencils.
+"""The GPU schedule of pointwise kernels over several loops.
 
-In: a logical kernel without loops in its items, and a `RowPlanes`. Out: the threaded kernel. Adjacent threads process
-adjacent elements along the innermost loop, or adjacent vectors if these are aligned. In kernels with two loops, a
-thread computes several rows, so that data shared by adjacent rows is read once. A block computes the position of its
-tile by one division. In kernels with two loops, no other index is divided.
+Examples are broadcasts, slices and stencils. In: a logical kernel without loops in its items, and a `RowPlanes`. Out:
+the threaded kernel. Adjacent threads process adjacent elements along the innermost loop, or adjacent vectors if these
+are aligned. In kernels with two loops, a thread computes several rows, so that data shared by adjacent rows is read
+once. A block computes the position of its tile by one division. In kernels with two loops, no other index is divided.
 
 The last tiles are shifted back to end at the last row and column. All reads of a thread are therefore valid and at
 constant distances. An element that two tiles contain is stored twice only if both compute the same value. For arbitrary
@@ -167,7 +167,10 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's part of tile `number`, where each row of tiles has `across` tiles."""
+        """Emit the code for this thread's part of tile `number`.
+
+        Each row of tiles has `across` tiles.
+        """
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))

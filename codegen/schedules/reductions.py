@@ -1,4 +1,4 @@
-"""The GPU schedule of reductions in which several threads of a block share each reduction.
+"""The GPU schedule of reductions that threads of a block share.
 
 A block of T threads processes X items (iterations of the parallel loops) at a time with Y = T / X threads each. X and Y
 are powers of two that depend on the extents, so the tree of a reduction depends only on the shape, never on the size of
@@ -69,9 +69,9 @@ class Team:
     active: Value | None = None
 
     def first(self, w: ThreadWriter) -> Value:
-        """Return whether this thread is the first of the threads that share an iteration of the parallel loops.
+        """Return whether this thread is the first of the threads that share an item.
 
-        Threads without an iteration are never first.
+        Threads without an item are never first.
         """
         assert self.active is not None
         return w.both(self.active, w.test("equal", self.part, 0))
@@ -267,7 +267,7 @@ def _emit_iteration(w: ThreadWriter, region: Block, index: Value, carried: Seque
 
 
 def _unrolls(operations: Sequence[Operation]) -> bool:
-    """Return whether several iterations of a loop can be interleaved without running out of registers."""
+    """Return whether several iterations of a loop can be interleaved."""
     return not has_regions(operations) and not has_stores(operations) and UNROLL * pressure(operations) <= REGISTERS
 
 
@@ -308,7 +308,10 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Emit code that combines the values of adjacent threads that share a reduction. All of them get the result."""
+    """Emit code that combines the values of adjacent threads that share a reduction, and return the result.
+
+    All of these threads get the result.
+    """
     values = reduce_warp(w, combine, found, GPU.warp // 2, lambda mask: w.test("greater", team.size, mask))
 
     def across_warps() -> list[Value]:
@@ -360,7 +363,10 @@ def reduce_warp(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Emit code that combines the results of the threads that share a column, and gives all of them the total."""
+    """Emit code that combines the results of the threads that share a column, and return the total.
+
+    All of these threads get the total.
+    """
     shared = [team.shared[k, v.dtype] for k, v in enumerate(found)]
 
     def step(distance: int) -> None:

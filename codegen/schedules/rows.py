@@ -1,4 +1,4 @@
-"""The GPU schedule of row reductions such as softmax, norms and sums of rows.
+"""The GPU schedule of row reductions, such as softmax and norms.
 
 A warp or a block reduces a row, in one or more passes.
 
@@ -145,7 +145,10 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the parameters for rows of the length in `sizes`. A row that fits into registers is kept there."""
+    """Return the parameters for rows of the length in `sizes`.
+
+    A row that fits into registers is kept there.
+    """
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
@@ -166,7 +169,7 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers per element that a thread needs to keep a row in registers."""
+    """Return the number of 32-bit registers that a thread needs for each element of a row that it keeps."""
     kept = {o.operands[0]: max(1, o.results[0].dtype.itemsize // 4) for o in row.loads()}
     return max(1, sum(kept.values()))
 
@@ -239,7 +242,10 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
+    """Writer of the code for one row.
+
+    `threads` threads share the row. `part` is the index of this thread among them.
+    """
 
     all_reduce = True  # whether a loop with reductions ends after all threads of the row have read their elements
 
@@ -440,14 +446,20 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list per vector lane. An empty list stays empty."""
+        """Split a flat list of accumulators into one list per vector lane.
+
+        An empty list stays empty.
+        """
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Emit code that combines the results of the threads that share a row, and gives all of them the total."""
+        """Emit code that combines the results of the threads that share a row, and return the total.
+
+        All of these threads get the total.
+        """
         w = self.w
         values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp
@@ -468,7 +480,10 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Emit stores of the values of each warp's first lane to shared memory. Return the lane and the arrays."""
+    """Emit stores of the values of each warp's first lane to shared memory.
+
+    Return this thread's lane and the arrays.
+    """
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.dtype, count) for v in values]
     with w.when(w.test("equal", lane, 0)):

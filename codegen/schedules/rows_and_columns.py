@@ -1,6 +1,7 @@
-"""The GPU schedule of row-and-column reductions, which reduce the same elements along both axes.
+"""The GPU schedule of row-and-column reductions.
 
-A warp or a block iterates over rows, reduces each row, and keeps the results of its columns in registers.
+Such a kernel reduces the same elements along both axes. A warp or a block iterates over rows, reduces each row, and
+keeps the results of its columns in registers.
 
 In: a logical kernel whose items initialize the column accumulators and then iterate over rows. In each row a loop
 reduces the row, and adds its elements to the columns. Out: the threaded kernel, which keeps the column accumulators
@@ -40,7 +41,10 @@ class RowColumnNest:
 
 
 def find_row_columns(nest: Nest) -> RowColumnNest:
-    """Return the parts of a row-and-column reduction, which must have the form that this schedule expects."""
+    """Return the parts of a row-and-column reduction.
+
+    The kernel must have the form that this schedule expects.
+    """
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]

@@ -1,6 +1,6 @@
-"""The GPU schedule of scans along rows, in which a block scans a row tile by tile.
+"""The GPU schedule of scans along rows.
 
-The block carries the running value from tile to tile.
+A block scans a row tile by tile, and carries the running value from tile to tile.
 
 In: a logical kernel whose items are scans along one loop, and a `RowScan`. Out: the threaded kernel. Within a tile a
 thread scans its own adjacent elements. The lanes of a warp add the totals of previous lanes by shuffles over 1, 2, 4, 8
@@ -77,7 +77,7 @@ class Scan:
 
 
 def find_scan(nest: Nest) -> Scan | None:
-    """Return the scans of a kernel if they share one loop and are independent of each other, otherwise None."""
+    """Return the scans of a kernel that share one loop, or None if the kernel has another structure."""
     *prologue, loop = nest.item or (Operation("yield"),)
     if loop.opcode != "for" or loop.attributes["role"] != "scan" or not loop.results:
         return None
@@ -122,7 +122,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The parameter of the GPU schedule of scans: the minimum row length for a scan by a whole block.
+    """The parameter of this schedule: the minimum row length for a scan by a whole block.
 
     One thread scans each shorter row.
     """
@@ -252,7 +252,10 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the input of the scan for each element of a vector: the identity for elements beyond the row."""
+        """Return the input of the scan for each element of a vector.
+
+        For elements beyond the row, this is the identity.
+        """
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -301,7 +304,10 @@ class TileScanner:
         return reduce_warp(self.w, (self.of.operation.opcode,), (value,), GPU.warp // 2)[0]
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Emit code that computes the result of each element. `before` is the total of all elements before the warp."""
+        """Emit code that computes the result of each element.
+
+        `before` is the total of all elements before the warp.
+        """
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):
