@@ -119,17 +119,19 @@ class Kernel:
 
     `level` is "logical" or "threaded".
 
-    `index_dtype` is int32 or int64: the dtype of loop indices, and of the indices of memory accesses. `attributes` is
-    plain data (str, int, bool, tuples of them) except for ``schedule``. Those of explicit kernels: ``explicit`` (True),
-    ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``, ``line_info``, ``file``,
-    ``trace``; an operation's attribute ``line`` is the user's line. ``arrays`` of an explicit kernel with atomics: a
-    string for each array, with the name of the pointer, the bytes of an element, and the names of the parameters that
-    hold the lengths of its axes. If the array is not C-contiguous, the unit of its strides in bytes and the names of
-    the parameters that hold the strides follow. ``links``: digests of the code that it is linked with.
+    `index_dtype` is int32 or int64: the dtype of loop indices, and of the indices of memory accesses.
+    `attributes` is plain data (str, int, bool, tuples of them) except for ``schedule``. Those of explicit kernels:
+    ``explicit`` (True), ``launch_bounds`` (threads per block, blocks per multiprocessor), ``max_registers``,
+    ``line_info``, ``file``, ``trace``; an operation's attribute ``line`` is the user's line.
+    ``arrays`` of an explicit kernel with atomics: a string for each array, with the name of the pointer, the bytes of
+    an element, and the names of the parameters that hold the lengths of its axes. If the array is not C-contiguous, the
+    unit of its strides in bytes and the names of the parameters that hold the strides follow.
+    ``links``: digests of the code that it is linked with.
     ``register_aims`` of a fused kernel: limits on the registers per thread. The first without spills is used.
-    ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`). ``in_step`` of a threaded
-    kernel on the host: which threads run the iterations of its strided loops together, those of a "block" or of the
-    "grid". With ``merged``, the operations after the body's first parallel loop run when the whole loop has finished.
+    ``schedule`` is how its work is divided among a GPU's threads (`schedules/decision.py`).
+    ``in_step`` of a threaded kernel on the host: which threads run the iterations of its strided loops together, those
+    of a "block" or of the "grid".
+    With ``merged``, the operations after the body's first parallel loop run when the whole loop has finished.
     With ``device``, the name of one of `functions`, there is no kernel, only this function for other code to call.
     """
 

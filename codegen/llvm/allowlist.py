@@ -49,7 +49,7 @@ _DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)\(", re.MULTILINE)
 def check_declarations(text: str, patterns: Collection[str], symbols: Collection[str]) -> None:
     """Raise CompileError if a module declares a symbol that is not allowed.
 
-    A symbol is allowed if it is in `symbols`, or if one of the regular `patterns` matches its whole name.
+    A symbol is allowed if it is in `symbols`, or if a regular expression in `patterns` matches its whole name.
     """
     for name in _DECLARED.findall(text):
         if name in symbols:

@@ -36,7 +36,7 @@ class StreamEmitter(Writer):
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Emit prefetches for a vector load, of the memory `AHEAD` bytes after its address.
+        """Emit prefetches of the memory `AHEAD` bytes after the address of a vector load.
 
         The load reads `nbytes` bytes. Only the kernel's first `STREAMS` loads have prefetches.
         """
@@ -68,7 +68,7 @@ class StreamEmitter(Writer):
         return ", !nontemporal !0"
 
     def stream_loop(self, body: Block, start: str, stop: str, lanes: int, last: str) -> None:
-        """Emit a vectorized loop that stores whole cache lines with non-temporal stores.
+        """Emit a vectorized loop that uses non-temporal stores for whole cache lines if possible.
 
         The loop runs from `start` to `stop`.
 

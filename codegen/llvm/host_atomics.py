@@ -126,7 +126,7 @@ def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str
 def _choose(emitter: Emitter, word: str, nan_wins: bool, kind: str, old: str, value: str) -> str:
     """Emit a comparison that selects one of two values.
 
-    If only one value is NaN, it is selected if `nan_wins` is true, and the other value otherwise.
+    If exactly one value is NaN, `nan_wins` decides whether the NaN is selected.
     """
     stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
     which = old if nan_wins else value

@@ -116,7 +116,10 @@ def _combine_next(
 
 
 def source_lane(emitter: Emitter, operation: Operation, lane: str, other: str) -> tuple[str, str]:
-    """Return the lane that a shuffle reads (i32), and whether the shuffle's width permits reading that lane (i1)."""
+    """Return the lane that a shuffle reads, and whether the shuffle's width permits reading it.
+
+    The lane is an i32. The second result is an i1.
+    """
     mode, width = operation.attributes.get("mode", "xor"), operation.attributes.get("width", 32)
     first = emitter.line(f"and i32 {lane}, {32 - width}")
     last = emitter.line(f"or i32 {lane}, {width - 1}")

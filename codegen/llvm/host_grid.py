@@ -209,7 +209,7 @@ class GridDialect(HostDialect):
         return True
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a C library function for one thread.
+        """Emit a call to a C library function, or an inline formula, for one thread.
 
         LLVM vectorizes the loops over threads.
         """

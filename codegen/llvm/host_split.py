@@ -219,7 +219,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of thread indices along an axis that have work.
+        """Return a function that emits the range of the threads along an axis that have work.
 
         The function returns the start, the stop and the step. `taken` is the range of thread numbers to which the range
         is limited, or None. The number of a thread is `before` plus its number in the block.

@@ -128,7 +128,7 @@ class ArrayEmitter(Emitter):
             self.shared.append((o, f"%shared{len(self.shared)}", size))
 
     def slot(self, array: str, kind: str, number: str = "", count: int = 1) -> str:
-        """Emit code that computes the address of a thread's part of `array`, which has `count` elements.
+        """Emit code that computes the address of a thread's `count` elements in `array`.
 
         `number` is the thread's number, by default that of the current thread.
         """

@@ -244,7 +244,7 @@ def _launch(ready: Kernel) -> dict[str, Any]:
 
 
 def stages(kernel: Kernel, target: Target) -> dict[str, str]:
-    """Return the text of a kernel after each stage of compilation for a GPU, as a dict.
+    """Return the text of a kernel after each stage of compilation for a GPU, by stage name.
 
     The stages are ``threaded``, ``llvm`` and ``asm``.
     """

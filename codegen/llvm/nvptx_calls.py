@@ -58,10 +58,10 @@ def _arguments(emitter: Emitter, value: Value, form: str) -> Any:
 def _digits(
     emitter: Emitter, number: str, signed: bool, letter: str, plus: str, base: str, zeros: str, width: str
 ) -> Any:
-    """Return the conversion and the arguments for a hexadecimal or octal number with a sign or a base prefix.
+    """Return the printf conversion and the arguments for a hexadecimal or octal number.
 
-    The printed text is the one that Python prints. C's printf would show the bits of a negative number instead of a
-    sign. The sign and the base prefix form one string, `head`.
+    The number may have a sign or a base prefix. The printed text is the one that Python prints. C's printf would show
+    the bits of a negative number instead of a sign. The sign and the base prefix form one string, `head`.
     """
     prefix = base and {"x": "0x", "X": "0X", "o": "0o"}[letter]
     heads = ("-" + prefix, plus + prefix)

@@ -48,7 +48,10 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """Declare the dynamic shared memory of the launch, which all `dynamic_shared` operations use."""
+    """Declare the dynamic shared memory of the launch.
+
+    All `dynamic_shared` operations use the same memory.
+    """
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:

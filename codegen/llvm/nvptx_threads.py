@@ -41,7 +41,7 @@ def intrinsic(emitter: Emitter, operation: Operation) -> None:
 
 
 def number(emitter: Emitter, operation: Operation) -> None:
-    """Emit a read of the index of a thread, block or lane, or of a dimension of the grid or block."""
+    """Emit a read of a thread, block or lane index, or of a dimension of the grid or block."""
     axis = "" if operation.opcode == "lane_index" else f".{'xyz'[operation.attributes.get('axis', 0)]}"
     text = special_register(emitter, f"{_REGISTERS[operation.opcode]}{axis}")
     if emitter.kernel.index_dtype.itemsize == 8:

@@ -25,7 +25,7 @@ from weft.codegen.target import Target
 def choose_lanes(kernel: Kernel, target: Target) -> Kernel:
     """Mark the loops to vectorize, and return the kernel.
 
-    In a loop nest, this is the loop with the most contiguous accesses. The order of a rounding reduction does not
+    Of nested loops, the one with the most contiguous accesses is marked. The order of a rounding reduction does not
     depend on the other operations of its loop. Each such reduction uses lanes, unless it has the ``across`` attribute
     or contains another rounding reduction. If it has to run element by element, its elements are still distributed over
     the lanes (``apart``).

@@ -1,9 +1,9 @@
 """Replacement of bfloat16 by 16-bit integers and by float32.
 
-Memory contains integers with the bits. Ops are computed in float32 and rounded once, as for float16. Ops whose result
-is exact in bfloat16 anyway, such as extrema and casts from 8-bit integers, need no rounding. Afterwards no pointer,
-parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined yet. These take
-and return bfloat16, and the pass runs again after they have been inlined.
+In memory, integers hold the bits of the numbers. Ops are computed in float32 and rounded once, as for float16. Ops
+whose result is exact in bfloat16 anyway, such as extrema and casts from 8-bit integers, need no rounding. Afterwards no
+pointer, parameter or value of the kernel is bfloat16, except around ops of a user function that are not inlined yet.
+These take and return bfloat16, and the pass runs again after they have been inlined.
 """
 
 from __future__ import annotations

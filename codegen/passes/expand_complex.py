@@ -100,7 +100,7 @@ def _expand(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list
 
 
 def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the attributes of an access to the real part, and of an access to the imaginary part."""
+    """Return the attributes of the accesses to the real part and to the imaginary part."""
     second = {**attributes, "align": min(attributes["align"], part.itemsize)} if attributes.get("align") else attributes
     return attributes, second
 

@@ -66,7 +66,7 @@ class _Positions:
         return found
 
     def is_start_of_block(self, o: Operation, value: Value) -> bool:
-        """Return whether an operation computes the start of a block, to which only thread indices are added."""
+        """Return whether an operation computes the start of a block, and is used only in sums with the thread index."""
         if o.opcode != "multiply" or not self.is_number(_other(o, value), "block_size"):
             return False
         return all(

@@ -25,7 +25,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """The values that may differ between threads of a block, and the operations not reached together.
+    """The values and the control flow that may differ between the threads of a block.
 
     Attributes
     ----------
@@ -156,7 +156,10 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence after threads have left scopes, and whether any may have left the kernel."""
+        """Return the causes of divergence after threads have left scopes.
+
+        Also return whether threads may have left the kernel.
+        """
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

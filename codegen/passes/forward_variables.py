@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace the loads of variables whose only store precedes all loads."""
+    """Replace the loads of variables whose only store precedes all loads by the stored values."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel

@@ -119,7 +119,7 @@ class ThreadSteps:
         return ["contiguous" if step == size else step for step, size in found]
 
     def have_simple_strides(self, operations: Iterable[Operation], kept: Iterable[Value]) -> bool:
-        """Return whether all strides are known, and constant strides are at most one element long.
+        """Return whether all accesses have known strides, and no constant stride exceeds one element.
 
         Strides such as "symbolic" and "data" are known. Accesses to the arrays in `kept` do not qualify, since each
         thread has a copy of these arrays in adjacent memory.

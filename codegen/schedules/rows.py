@@ -169,13 +169,16 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers that a thread needs for each element of a row that it keeps."""
+    """Return the number of 32-bit registers that a thread needs for each row element in registers."""
     kept = {o.operands[0]: max(1, o.results[0].dtype.itemsize // 4) for o in row.loads()}
     return max(1, sum(kept.values()))
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
-    """Return how many of a row's vectors a thread keeps in registers: a power of two, or 0 if they do not fit."""
+    """Return how many vectors of a row a thread keeps in registers, or 0 if they do not fit.
+
+    The number is a power of two.
+    """
     slots = 1
     while has_registers(row, slots, registers):
         if length <= slots * threads * row.lanes():
@@ -480,7 +483,7 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Emit stores of the values of each warp's first lane to shared memory.
+    """Emit stores of the values of each warp's first lane to shared memory, and a barrier.
 
     Return this thread's lane and the arrays.
     """

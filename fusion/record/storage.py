@@ -249,7 +249,7 @@ class Epoch:
         ]
 
     def drop_unreferenced(self, begin: int) -> None:
-        """From position `begin` on, remove the pending storages that the program does not reference.
+        """Remove the pending work from position `begin` on, except storages that the program references.
 
         The memo of recorded calls uses this to drop the intermediate values of a call, and `fill_memory` to drop its
         storage. Nothing is removed during an evaluation.

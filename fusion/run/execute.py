@@ -328,7 +328,10 @@ def _table(plan: Plan, slots: list[Any], missing: int) -> list[Any]:
 
 
 def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
-    """Complete a buffer table with scalars, addresses of small arrays, and buffers for synchronization."""
+    """Complete a buffer table before a run.
+
+    Scalars are packed. The addresses of small arrays, the completion counter and the look-back descriptors are added.
+    """
     device = epoch.device
     if plan.counter is not None:
         table[plan.counter] = device.completion_counter()

@@ -45,7 +45,8 @@ def stored_loops() -> Any:
 def compile_price() -> float:
     """Return the expected time in seconds to compile a loop for an op.
 
-    NumPy may compute the op for about as long before the loop is compiled."""
+    NumPy may compute the op for about as long before the loop is compiled.
+    """
     return PRICE if "llvmlite.binding" in sys.modules else PRICE + LOADING
 
 

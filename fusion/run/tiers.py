@@ -230,7 +230,10 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or one with other offsets, was interpreted before or found to need a kernel."""
+    """Return whether this graph is known, possibly with other offsets.
+
+    A known graph was interpreted before, or found to need a kernel.
+    """
     return key in _programs or _key_for_any_offsets(kind) in _programs
 
 
