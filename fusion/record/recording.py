@@ -227,8 +227,9 @@ def end_small_run() -> bool:
 
     Small operations are recorded only while large arrays are pending. After the evaluation, they run immediately. The
     last operations are examined only if the recording has doubled since the previous examination. Without an
-    examination, the work is evaluated if it consists of few operations, all of them small except for copies at the
-    beginning, or if a run of small operations has followed its last large operation before.
+    examination, the work is evaluated if it consists of a few operations that are small, except for copies at the
+    beginning. It is also evaluated if a run of small operations has followed the source line of its last large
+    operation before.
     """
     epoch, limit = recording.epoch, IMMEDIATE[0]
     if epoch is None or recording.held or epoch.device.name != "cpu" or not (count := len(epoch.pending)):
