@@ -176,7 +176,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def describe() -> dict[str, Any]:
-    """Return the names of the device and the machine, the versions of the installed packages, and the date."""
+    """Return facts for the reports: the device, the machine, package versions and the date."""
     device = wf.default_device()
     facts: dict[str, Any] = {"device": device.name, "machine": device.facts().name}
     if device.name.startswith("cuda"):

@@ -30,7 +30,7 @@ METHODS = """all any argmax argmin argpartition argsort astype choose clip compr
 
 
 def arrays_of(elements):
-    """Return a dict of named arrays with about `elements` elements: floats, a matrix, integers and booleans."""
+    """Return a dict of arrays with about `elements` elements each."""
     generator = np.random.default_rng(0)
     side = max(2, int(elements**0.5))
     x = generator.random(elements)
@@ -49,7 +49,10 @@ def arguments_of(arrays):
 
 
 def calls(arrays):
-    """Yield the name, the function and the arguments of each call to try. NumPy may not support the arguments."""
+    """Yield the name, the function and the arguments of each call to try.
+
+    NumPy may not support the arguments.
+    """
     given = arguments_of(arrays)
     for space, module in SPACES.items():
         for name in sorted(set(dir(module)) - EXCLUDED):
@@ -76,13 +79,16 @@ def call_often(function, values, times):
 
 
 def seconds_per_call(function, values):
-    """Return the time of a call in seconds, as the median over the turns, after calls that are not measured."""
+    """Return the time of a call in seconds, as the median over several turns."""
     call_often(function, values, WARM)
     return statistics.median(call_often(function, values, CALLS) for _ in range(TURNS))
 
 
 def main(elements, only):
-    """Return the seconds per call, by the call's name. `only` selects calls by parts of their names."""
+    """Return the seconds per call by name.
+
+    `only` selects calls by parts of their names. Calls that NumPy does not support are left out.
+    """
     found, arrays, saved = {}, arrays_of(elements), arrays_of(elements)
     for name, function, values in calls(arrays):
         if only and not any(text in name for text in only):

@@ -1,4 +1,4 @@
-"""Calls to NumPy's functions and methods on small arrays, under ``weft run`` and under NumPy.
+"""Calls to NumPy's functions and methods on small arrays, on weft and on NumPy.
 
 `benchmarks.call_times` runs in processes of its own, under NumPy and on weft in turn. A ratio is NumPy's time divided
 by weft's, as the median over the rounds.
@@ -25,7 +25,10 @@ QUICK = ("cumsum(", "linalg.norm(")  # the calls of a quick run
 
 
 def times(command: Sequence[str], only: Sequence[str]) -> dict[str, float]:
-    """Run `benchmarks.call_times` with the Python options `command`, and return the seconds per call by name."""
+    """Run `benchmarks.call_times`, and return the seconds per call by name.
+
+    `command` contains options of Python.
+    """
     done = subprocess.run(
         [sys.executable, *command, str(SCRIPT), str(ELEMENTS), *only], stdout=subprocess.PIPE, text=True, check=True
     )
@@ -49,7 +52,7 @@ def measure(rounds: int, only: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure the calls, print the totals and the calls with the smallest ratios, and write the results."""
+    """Measure the calls, print a summary, and write the results."""
     only = options.only or (QUICK if options.quick else ())
     results = measure(1 if options.quick else min(options.rounds, ROUNDS), only)
     ratios = [result["ratio"] for result in results if result["ratio"]]

@@ -1,4 +1,4 @@
-"""A benchmark of classical programs in plain NumPy at moderate sizes, on weft and on NumPy.
+"""A benchmark of classical programs in plain NumPy, on weft and on NumPy.
 
 The programs are in `benchmarks.classical`, one per file, with a function ``main(size)``. Each program runs on each side
 in a separate process (`benchmarks.processes`).

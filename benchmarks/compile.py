@@ -1,4 +1,4 @@
-"""Time to the first result in new processes, with an empty cache and with a filled cache.
+"""Time to the first result in new processes, with an empty and a filled cache.
 
 Each figure is the median, over several processes, of the time from the end of the imports to the result. The time of
 imports is listed separately. Installed peers also run the pointwise kernel and, except for Numba, softmax.
@@ -80,7 +80,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Measure all programs with weft and the installed peers, and return the results as text by name."""
+    """Measure weft and the installed peers, and return the results as text by name."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

@@ -28,7 +28,7 @@ Program = Callable[[Any, Any, int], Any]
 
 
 def pi(m: Any, rng: Any, n: int) -> float:
-    """Return the fraction of random points in the unit square that lie in the unit circle, which is about pi / 4."""
+    """Return the fraction of random points that lie in the unit circle, about pi / 4."""
     x, y = rng.random(n), rng.random(n)
     return float((x * x + y * y <= 1.0).mean())
 
@@ -38,7 +38,7 @@ def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) 
 
 
 def option(m: Any, rng: Any, n: int) -> float:
-    """Return the mean payoff of an option on the average of three correlated prices, over `n` samples."""
+    """Return the mean payoff of an option on the average of three correlated prices."""
     x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
     prices = (
         lambda: _price(m, 100.0, 0.02, 0.2, x),
@@ -70,7 +70,7 @@ WANTED = {"random": 2.5, "standard_normal": 2.5, "Monte Carlo pi": 6.0, "Monte C
 
 @dataclass(frozen=True)
 class Line:
-    """The measurements of a program: times, agreement with NumPy's results, kernels and memory traffic."""
+    """The measurements of a program with NumPy and with weft."""
 
     program: str
     numpy_ms: float
@@ -118,7 +118,7 @@ def measure_program(name: str, elements: int, turns: int) -> Line:
 
 
 def as_markdown(lines: list[Line], facts: dict[str, Any]) -> str:
-    """Return a Markdown table of NumPy's and weft's times, their ratio and its target, kernels and memory traffic."""
+    """Return a Markdown report of the measurements."""
     rows = [
         [
             line.program,

@@ -1,4 +1,4 @@
-"""Compute-bound explicit kernels: an n-body potential, and a matrix product in shared memory.
+"""Compute-bound explicit kernels: an n-body potential and a matrix product.
 
 The same Python source runs on weft and, on a GPU, on numba-cuda. On a GPU, both are compared with the same kernels in
 CUDA C++ if nvcc is installed. The matrix product is also compared with that of a library. Results are checked first.
@@ -28,7 +28,7 @@ CHECKED = 256  # number of bodies, or of rows of the product, to check
 
 
 def n_body(x, y, z, out):  # type: ignore[no-untyped-def]
-    """Compute the potential at each body from all bodies, which are loaded into shared memory in tiles."""
+    """Compute the potential at each body from all bodies, in tiles in shared memory."""
     px = cuda.shared.array(THREADS, np.float32)
     py = cuda.shared.array(THREADS, np.float32)
     pz = cuda.shared.array(THREADS, np.float32)
@@ -79,7 +79,10 @@ def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
-    """Return a function that launches a kernel with weft's or Numba's `cuda` module and waits for it."""
+    """Return a function that launches a kernel and waits for its end.
+
+    `face` is weft's or Numba's `cuda` module.
+    """
     made = face.jit(kernel)
     n = out.shape[0]
     grid: Any = -(-n // THREADS) if kernel is n_body else (-(-n // TILE), -(-n // TILE))
@@ -99,7 +102,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Return a dict from the implementations that are available on this machine to functions that run them."""
+    """Return functions that run the kernel, by the names of the available implementations."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {
@@ -153,7 +156,10 @@ def _values(result: Any) -> np.ndarray:
 
 
 def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float, unit: str) -> dict[str, str]:
-    """Check the first elements or rows of all implementations' results, then time the implementations alternately."""
+    """Check the results of all implementations, then time the implementations alternately.
+
+    Only the first elements or rows are checked. An implementation with wrong results is not timed.
+    """
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
         found = _values(calls[name]())[: len(expected)]

@@ -21,7 +21,7 @@ ELEMENTS, QUICK_ELEMENTS = 1_000_000, 20_000
 
 
 def arithmetic(xp: Any, x: Any, y: Any) -> Any:
-    """Return the result of a chain of arithmetic operations, each of which is memory-bound in NumPy."""
+    """Return the result of a chain of arithmetic operations."""
     z = (x + y) * 0.5
     z = z - x * y
     z = z * z + x

@@ -1,6 +1,7 @@
-"""Ten fused programs on weft and its peers: NumPy, numexpr, Numba, JAX and torch.compile.
+"""Ten fused programs on weft and its peers.
 
-On a GPU, the peers are those of `benchmarks.gpu_peers`. Peers that are not installed are left out.
+On the CPU, the peers are NumPy, numexpr, Numba, JAX and torch.compile. On a GPU, the peers are those of
+`benchmarks.gpu_peers`. Peers that are not installed are left out.
 
 Results are first compared with those of a computation in float64. A peer with wrong results is reported and not timed.
 Then weft and all peers are timed alternately, in turns, so that other load on the machine affects all of them equally.
@@ -67,9 +68,9 @@ class Result:
 
     @property
     def best(self) -> str | None:
-        """The name of the peer with the smallest median time, or None if weft or all peers have no times.
+        """The name of the peer with the smallest median time, or None.
 
-        Kernels written by hand for one program are not peers.
+        The result is None if weft or all peers have no times. Kernels written by hand for one program are not peers.
         """
         others = [name for name in self.turns_ms if name not in (WEFT.name, "copy", BY_HAND)]
         return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
@@ -97,7 +98,10 @@ class TooLongError(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Context manager that raises TooLongError after the given seconds, if the system has interval timers."""
+    """Context manager that raises TooLongError after the given seconds.
+
+    On systems without interval timers, it has no effect.
+    """
 
     def ring(*_: Any) -> None:
         raise TooLongError(f"not done after {seconds:.0f} s")
@@ -156,7 +160,10 @@ def run_program(
     seconds: float = math.inf,
     check: bool = True,
 ) -> Result:
-    """Check a program on weft and all peers, and then time them alternately, in about `seconds` at most."""
+    """Check a program on weft and its peers, then time them alternately.
+
+    This takes about `seconds` at most. Peers for which there is no time are left out.
+    """
     result = Result(program.name, streams=program.streams)
     end = time.monotonic() + seconds
     expected = program.expected(inputs) if check else None
@@ -199,9 +206,10 @@ def run_program(
 
 
 def warm_up(call: Call, *others: str) -> None:
-    """Call weft until two successive calls neither make nor read plans and compile nothing, or until a time limit.
+    """Call weft until two successive calls neither plan nor compile anything.
 
-    There are at least `WARM_CALLS` calls, which take at least `WARM_LEAST` seconds together.
+    Reading a plan from disk counts as planning. At least `WARM_CALLS` calls are made, for at least `WARM_LEAST`
+    seconds. After these calls, no call begins later than `WARM_SECONDS`.
 
     `others` are further names in `weft.statistics` of counters that must not increase.
     """
@@ -261,7 +269,10 @@ def take_turns(
 
 
 def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
-    """Return the mean time per call in milliseconds, by the host's clock and, if possible, by the GPU's."""
+    """Return the mean milliseconds per call by the host's clock and by the timer.
+
+    Without a timer, the second time is None.
+    """
     if timer is not None:
         timer.start()
     found = sum(milliseconds(call) for _ in range(times)) / times
@@ -304,7 +315,7 @@ def measure(
 
 
 def summary(results: Sequence[Result]) -> dict[str, float]:
-    """Return the geometric means of the ratios, and how often weft is at least as fast as the best peer."""
+    """Return the totals of the suite, as a dict from descriptions to numbers."""
     compared = [r for r in results if r.best is not None]
     best = [r.ratio(r.best) for r in compared if r.best is not None]
     return {
@@ -320,7 +331,7 @@ def summary(results: Sequence[Result]) -> dict[str, float]:
 
 
 def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
-    """Return a Markdown table of median times, ratios, and weft's bandwidth relative to that of a copy."""
+    """Return a Markdown report of the results."""
     names = [WEFT.name, *dict.fromkeys(n for r in results for n in (*r.first_ms, *r.problems) if n != WEFT.name)]
     head = ["program", *names, "best peer", "ratio", "by fastest turns", "NumPy / weft", "GB/s", "share of copy"]
     lines = [
@@ -359,7 +370,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the times of all turns for a JSON file. In a turn, weft and each peer are timed once."""
+    """Return the results for a JSON file, with the times of all turns."""
     return [
         {
             "program": r.program,

@@ -1,8 +1,8 @@
-"""The programs of the documentation's gallery, at sizes at which weft should be faster than NumPy.
+"""Times of the programs of the documentation's gallery.
 
-Each program is a file with a function ``main(size)``, in `benchmarks.classical` or in ``docs/gallery``. Each side runs
-in a separate process, with one thread. The measured time is processor time, which depends little on other work on the
-machine.
+At the sizes that are measured, weft should be faster than NumPy. Each program is a file with a function ``main(size)``,
+in `benchmarks.classical` or in ``docs/gallery``. Each side runs in a separate process, with one thread. The measured
+time is processor time, which depends little on other work on the machine.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def start(name: str, side: str, size: int, results: Path, cache: Path) -> dict[s
 
 
 def measure(name: str, size: int) -> dict[str, Any]:
-    """Measure a program in new processes: once with NumPy, and with weft on an empty and on a filled cache.
+    """Measure a program with NumPy, and with weft on an empty and on a filled cache.
 
-    Raises ValueError if the results differ.
+    Each of these measurements runs in a new process. Raises ValueError if the results differ.
     """
     with tempfile.TemporaryDirectory(prefix="weft-gallery-", ignore_cleanup_errors=True) as folder:
         files = {side: Path(folder) / f"{side}.npz" for side in (NUMPY, WEFT)}

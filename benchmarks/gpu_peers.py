@@ -1,6 +1,7 @@
-"""Weft's peers on a GPU, each with its own arrays and its own way to wait for a result.
+"""Weft's peers on a GPU.
 
-Inputs and outputs are as in `benchmarks.peers`. Libraries that can time GPU work also provide a timer.
+Each peer has its own arrays, and its own way to wait for a result. Inputs and outputs are as in `benchmarks.peers`.
+Libraries that can time GPU work also provide a timer.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ class CupyTimer:
 
 
 def with_jax(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program under `jax.jit` on the first GPU. 64-bit types are enabled.
+    """Return a function that runs the program under `jax.jit` on the first GPU.
 
-    Raises an error if JAX does not support CUDA.
+    64-bit types are enabled. Raises an error if JAX does not support CUDA.
     """
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # otherwise JAX reserves most of the memory
     import jax

@@ -1,7 +1,8 @@
-"""CUDA's idioms on the CPU device: grid-stride loops, index orders and one row per thread, compared with Numba.
+"""CUDA's idioms on the CPU device, compared with Numba.
 
-Times are medians over the turns; in each turn, all implementations run once. Numba's ``njit(parallel=True)`` is
-included if numba is installed. Results are checked first.
+The idioms are grid-stride loops, index orders, and one row per thread. Times are medians over the turns; in each turn,
+all implementations run once. Numba's ``njit(parallel=True)`` is included if numba is installed. Results are checked
+first.
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ def _launch(kernel: Any, grid: Any, block: Any, *arguments: Any) -> Call:
 
 
 def numbas() -> dict[str, Callable[..., Any]]:
-    """Return a dict of parallel Numba loops for five of the computations. It is empty if Numba is not installed."""
+    """Return a dict of parallel Numba loops for five of the computations.
+
+    The dict is empty if Numba is not installed.
+    """
     if find_spec("numba") is None:
         return {}
     from numba import get_num_threads, njit, prange
@@ -237,7 +241,10 @@ def subjects(elements: int, side: int) -> dict[str, dict[str, Call]]:
 
 
 def measure(elements: int = ELEMENTS, side: int = SIDE, turns: int = TURNS) -> dict[str, str]:
-    """Return the time of each implementation as text, with its ratio to the time of the first implementation."""
+    """Return the time of each implementation as text.
+
+    The text includes the ratio to the first implementation's time.
+    """
     found: dict[str, str] = {}
     for name, calls in subjects(elements, side).items():
         results = {who: np.array(call()) for who, call in calls.items()}

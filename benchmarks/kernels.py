@@ -66,7 +66,7 @@ def median(function: Callable[[], Any], turns: int = TURNS) -> float:
 
 
 def launches() -> dict[str, str]:
-    """Measure launches of kernels, and NumPy's times for an addition and a sum of the same arrays."""
+    """Measure launches of kernels, and similar computations with NumPy."""
     source = np.random.default_rng(0)
     x, y = (source.random(ELEMENTS, dtype=np.float32) for _ in range(2))
     d_x, d_y, d_out = cuda.to_device(x), cuda.to_device(y), cuda.device_array_like(x)
@@ -172,7 +172,10 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Measure compilation to PTX in new processes without a disk cache. The first process is not counted."""
+    """Measure compilation to PTX in new processes without a disk cache.
+
+    The first process is not counted.
+    """
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}

@@ -1,4 +1,4 @@
-"""Host time to start work: explicit kernels, plans of one kernel, plans of eight scans, and other libraries' kernels.
+"""Host time to start kernels and plans of weft, and kernels of other libraries.
 
 Many calls are timed together, without waiting for the device between them, so that on a GPU only host time is measured.
 The wait at the end of a turn is not included. On the CPU device, a call includes its work.
@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Time all kinds of launches alternately, and return the median host time per call as text, by kind."""
+    """Return the median host time per call of each kind of launch, as text by kind."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

@@ -1,7 +1,7 @@
-"""Host time of launches, measured with a stand-in for the CUDA driver that runs no kernels.
+"""Host time of launches with a stand-in for the CUDA driver.
 
-Times are medians over the turns, in microseconds. They are measured in a process in which libcuda.so.1 is the stand-in,
-so that cuda.bindings, ctypes and weft's own launcher all call the same functions.
+The stand-in runs no kernels. Times are medians over the turns, in microseconds. They are measured in a process in which
+libcuda.so.1 is the stand-in, so that cuda.bindings, ctypes and weft's own launcher all call the same functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Run all measurements in a new process, and return the results with their units as text, by name.
+    """Run all measurements in a new process, and return the results as text by name.
 
     Return an empty dict if the measuring process fails, if the platform is not Linux on x86-64 or AArch64, or if
     cuda.bindings is not installed.
@@ -67,7 +67,7 @@ def run() -> dict[str, float]:
 
 
 def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
-    """Return functions that launch a kernel of three arguments through ctypes and through cuda.bindings.
+    """Return functions that launch a kernel through ctypes or cuda.bindings.
 
     One more function does nothing, so that its time is the cost of a call in Python.
     """
@@ -92,7 +92,7 @@ def _plain(driver: Any) -> dict[str, Callable[[], Any]]:
 
 
 def _explicit() -> dict[str, Callable[[], Any]]:
-    """Return functions that launch an explicit kernel with three arrays, or evaluate a one-kernel expression."""
+    """Return functions that launch an explicit kernel or evaluate an expression."""
     import weft as wf
     from benchmarks.launch_cost import vector_add
 

@@ -1,4 +1,4 @@
-"""Loops in which array lengths change with each iteration, as in hand-written linear algebra.
+"""Linear algebra in loops, with array lengths that change in each iteration.
 
 Each program runs on weft for the first time, then at a larger size, then repeatedly at that size, and on NumPy. Results
 are compared.
@@ -97,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Map each program, with its larger size, to a text that states its times and its numbers of plans."""
+    """Return the times and the numbers of plans of each program, as text by name."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

@@ -1,6 +1,7 @@
-"""The ten programs of the fused suite for Numba, as `prange` loops with strict floating-point semantics.
+"""The ten programs of the fused suite, as `prange` loops for Numba.
 
-This module needs Numba. Each public function has the name, the inputs and the results of a program.
+The loops have strict floating-point semantics. This module needs Numba. Each public function has the name, the inputs
+and the results of a program.
 """
 
 from __future__ import annotations

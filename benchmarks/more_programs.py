@@ -41,7 +41,7 @@ def _jax_histogram(xp: Any, x: Any) -> Any:
 
 
 def k_means_step(xp: Any, points: Any, centres: Any) -> Any:
-    """Assign each point to its nearest centre, and return the mean of each centre's points (one step of k-means)."""
+    """Return the new centres after one step of k-means."""
     d = points[:, None, :] - centres[None, :, :]
     label = (d * d).sum(axis=2).argmin(axis=1)
     member = label[:, None] == xp.arange(CENTRES)[None, :]

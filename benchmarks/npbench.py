@@ -1,7 +1,8 @@
-"""NPBench's unmodified programs on weft, compared with NumPy and with NPBench's ports to Numba and JAX.
+"""NPBench's unmodified programs on weft, compared with NumPy and with ports.
 
-The programs come from a checkout of spcl/npbench, which is not part of this project. Weft runs the files written for
-NumPy, unmodified. Each implementation of a program runs in a separate process (`benchmarks.processes`).
+The ports are NPBench's versions for Numba and JAX. The programs come from a checkout of spcl/npbench, which is not part
+of this project. Weft runs the files written for NumPy, unmodified. Each implementation of a program runs in a separate
+process (`benchmarks.processes`).
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ def description(folder: Path, name: str) -> dict[str, Any]:
 
 
 def program_path(folder: Path, info: Mapping[str, Any], ending: str = "") -> Path:
-    """Return the path of a version of a program. `ending` is the end of the file's stem, such as "numba_np".
+    """Return the path of a version of a program.
 
-    Without an ending, return the path of the file that creates the inputs.
+    `ending` is the end of the file's stem, such as "numba_np". Without an ending, return the path of the file that
+    creates the inputs.
     """
     name = f"{info['module_name']}_{ending}.py" if ending else f"{info['module_name']}.py"
     return folder / "npbench" / "benchmarks" / info["relative_path"] / name
@@ -102,7 +104,10 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program. The program's rounding errors then probably grow."""
+    """Return whether NPBench states tolerances for a program.
+
+    The program's rounding errors then probably grow.
+    """
     return "rtol" in info or "norm_error" in info
 
 
@@ -110,11 +115,11 @@ def growing(info: Mapping[str, Any]) -> bool:
 
 
 def compare_port(info: Mapping[str, Any], ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]) -> str:
-    """Compare a port's results with NumPy's by NPBench's rules. Return a description of the first difference, or "".
+    """Return a description of a port's first difference from NumPy's results, or "".
 
-    The results of each side are its returned values, followed by the arrays that NPBench names as outputs. They are
-    compared in this order, so that a port may return an array that NumPy's version overwrites. Results without a
-    counterpart are ignored.
+    The results are compared by NPBench's rules. The results of each side are its returned values, followed by the
+    arrays that NPBench names as outputs. They are compared in this order, so that a port may return an array that
+    NumPy's version overwrites. Results without a counterpart are ignored.
     """
     outputs = [f"array {name}" for name in info["output_args"]]
     expected = [theirs[name] for name in (*(n for n in theirs if n.startswith("result")), *outputs)]
@@ -145,7 +150,10 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number, names and ratios of the programs whose ratio of NumPy's time to weft's is below `SLOWEST`."""
+    """Return the programs that are slow on weft, as a dict from a label to text.
+
+    A program is slow if the ratio of NumPy's time to weft's is below `SLOWEST`.
+    """
     slow = {o.program: ratio for o in outcomes if (ratio := o.ratio()) is not None and ratio < SLOWEST}
     named = ", ".join(f"{name} {slow[name]:.2f}" for name in sorted(slow, key=slow.__getitem__))
     return {f"warm, below {SLOWEST} of NumPy's speed": f"{len(slow)}{': ' if slow else ''}{named}"}

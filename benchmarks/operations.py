@@ -1,4 +1,4 @@
-"""The operations that the sweep measures one by one, with their names, computations and operands.
+"""The operations that the sweep measures, with their operands.
 
 An operation takes the namespace (NumPy or weft), two arrays of the same shape, layout and dtype, and an `Extra` with
 further arguments.
@@ -158,7 +158,7 @@ class Case:
 
 
 def cases(elements: int = ELEMENTS) -> Iterator[Case]:
-    """Yield the cases of each operation: some vary the shape, some the layout, and some the dtype.
+    """Yield the cases of each operation, which differ in shape, layout and dtype.
 
     The last cases of each operation have random combinations of shape, dtype and a layout other than "C".
     """
@@ -174,7 +174,7 @@ def cases(elements: int = ELEMENTS) -> Iterator[Case]:
 
 
 def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape that a base array needs so that `lay_out` returns a view of the given shape."""
+    """Return the shape of a base array from which `lay_out` makes a view of the given shape."""
     match layout:
         case "transposed":
             return shape[::-1]
@@ -187,7 +187,10 @@ def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
-    """Return a view of `base` that has the given layout and shape, or `base` itself for the layout "C"."""
+    """Return a view of `base` with the given layout and shape.
+
+    For the layout "C", return `base` itself.
+    """
     match layout:
         case "transposed":
             return base.T
@@ -221,7 +224,10 @@ def values(dtype: str, shape: tuple[int, ...], source: np.random.Generator, most
 
 
 def operands(xp: Any, case: Case, elements: int) -> tuple[Any, Any, Extra]:
-    """Return the two operands and the further arguments of a case. All arrays are arrays of `xp`, NumPy or weft."""
+    """Return the two operands and the further arguments of a case.
+
+    All arrays are arrays of `xp`, which is NumPy or weft.
+    """
     source = np.random.default_rng(7)
     shape = shapes(elements)[case.shape]
     below = base_shape(case.layout, shape)

@@ -117,7 +117,7 @@ class _Steps:
             raise ArithmeticError
 
     def wave(self) -> None:
-        """Compute a time step of the wave equation from the two previous states, and read an element."""
+        """Compute a time step of the wave equation, and read an element."""
         before, now = self.states
         after = self.xp.zeros(100)
         after[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.1 * (now[2:] - 2 * now[1:-1] + now[:-2])
@@ -137,7 +137,7 @@ class _Steps:
             raise ArithmeticError
 
     def nearest(self) -> None:
-        """Compute the squared distances of twelve points from one of the points, and read the index of the smallest."""
+        """Compute the squared distances of all points from one point, and read their argmin."""
         self.count += 1
         distances = ((self.points - self.points[self.count % 12]) ** 2).sum(axis=1)
         int(distances.argmin())

@@ -59,7 +59,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.ndarray]) -> str:
-    """Compare a program's output with NumPy's. Return a description of the first line that differs, or "".
+    """Return a description of the first line that differs from NumPy's output, or "".
 
     If one output has fewer lines than the other, its missing lines count as empty.
     """
@@ -69,7 +69,10 @@ def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.n
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return a label and the number of programs whose ratio of NumPy's time to weft's is below `SLOWEST`, as a dict."""
+    """Return the number of programs that are slow on weft, as a dict with a label.
+
+    A program is slow if the ratio of NumPy's time to weft's is below `SLOWEST`.
+    """
     ratios = [ratio for o in outcomes if (ratio := o.ratio()) is not None]
     return {f"below {SLOWEST} of NumPy's speed": sum(ratio < SLOWEST for ratio in ratios)}
 

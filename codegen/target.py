@@ -75,7 +75,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """Return the target whose schedules fused kernels use: `schedule`, or this target if `schedule` is None."""
+        """The target whose schedules fused kernels use."""
         return self.schedule or self
 
     @property
@@ -85,9 +85,9 @@ class Target:
 
     @property
     def extremes(self) -> frozenset[tuple[str, str]]:
-        """The float minimum and maximum ops for which a GPU has instructions, as (op, dtype) pairs. Empty on the host.
+        """The minimum and maximum ops for which a GPU has instructions, as (op, dtype) pairs.
 
-        `fmin` and `fmax` ignore NaN.
+        The set is empty on the host. `fmin` and `fmax` ignore NaN.
         """
         if self.kind != "cuda":
             return frozenset()
@@ -97,7 +97,10 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether the target is a CPU with AVX-512, where masked vector accesses cost no more than others."""
+        """Return whether the target is a CPU with AVX-512.
+
+        Masked vector accesses then cost no more than unmasked accesses.
+        """
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property
@@ -117,9 +120,9 @@ def cuda_target(name: str) -> Target:
 
 
 def newest_architecture(name: str, newest_ptx: int) -> str:
-    """Return the newest architecture in `ARCHITECTURES` whose code can run on a GPU of architecture `name`.
+    """Return the newest architecture whose code can run on a GPU of architecture `name`.
 
-    The architecture's PTX version is at most `newest_ptx`.
+    The result is in `ARCHITECTURES`, and needs at most the PTX version `newest_ptx`.
 
     Raises CompileError if the GPU is older than all architectures in the table, or if the driver is too old.
     """

@@ -37,14 +37,17 @@ def show_location(location: object) -> str:
 
 
 def source_line(location: Any) -> tuple[str, int]:
-    """Return the file and line of a source location, or of the user's call if the location is in weft's code."""
+    """Return the file and the line number of a source location.
+
+    For a location in weft's code, they are those of the user's call.
+    """
     code, offset = location[-2:]
     line = next((n for start, end, n in code.co_lines() if start <= offset < end), None)
     return code.co_filename, line or code.co_firstlineno
 
 
 def show_file(path: str) -> str:
-    """Return the name to display for a file: its name without folders, or the label of a notebook cell."""
+    """Return a file's name without folders, or the label of a notebook cell."""
     return show_cell(path) or path.rsplit("/", 1)[-1]
 
 
@@ -56,7 +59,7 @@ def show_cell(path: str) -> str:
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:
-    """Return the sizes in bytes and the source locations of the largest live buffers of a device."""
+    """Return the size in bytes and the source location of a device's largest buffers."""
     found = [
         (thing.nbytes, thing.origin)
         for thing in gc.get_objects()

@@ -63,7 +63,7 @@ class Request:
         return self.state != "waiting"
 
     def finish(self, state: str, result: object = None) -> None:
-        """Record the state and the result of this request, and call its callback if the state is "done"."""
+        """Record the state and the result, and call the callback if the state is "done"."""
         self.state, self.result, self.data = state, result, b""
         if state == "done" and self._then is not None:
             try:
@@ -73,7 +73,7 @@ class Request:
 
 
 class _Second:
-    """The second process, with the request that it is working on and the queues of requests that wait for it."""
+    """The second process, its current request, and the queues of waiting requests."""
 
     process: WorkerProcess | None = None
     ready = False  # whether the process has started and not announced its end
@@ -102,9 +102,9 @@ class _Second:
 def submit(
     function: str, arguments: tuple[Any, ...], then: Callable[[], object] | None = None, *, urgent: bool = False
 ) -> Request | None:
-    """Request a function call in the second process, or return None if the request is not accepted.
+    """Request a function call in the second process.
 
-    A request is not accepted if the second process is disabled or cannot be started, or if too many requests wait.
+    Return None if the second process is disabled or unusable, or if too many requests wait.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def prepare() -> None:
 
 
 def _is_late() -> bool:
-    """Return whether this program has run long enough to start a second process for a non-urgent request."""
+    """Return whether this program has run for more than `DELAY` seconds."""
     return time.monotonic() > _BEGIN + DELAY
 
 
@@ -236,7 +236,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def main() -> None:
-    """Run the second process: answer requests until the first process ends, or sends no request for `IDLE` seconds."""
+    """Answer requests until the first process ends, or sends no request for `IDLE` seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

@@ -104,7 +104,7 @@ class DiskCache:
         return self.usable and os.path.exists(self._path(key))
 
     def find(self, digest: str) -> ObjectCode | None:
-        """Return the object code for the key with the SHA-256 digest `digest`, or None if there is no valid entry."""
+        """Return the object code for a key's SHA-256 digest, or None if there is no valid entry."""
         if not self.usable:
             return None
         path = self._file(digest)
@@ -189,7 +189,10 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return the modification times, sizes and paths of the files with a given prefix and suffix, oldest first."""
+        """Return (modification time, size, path) of each file, oldest first.
+
+        The names of the files start with `begin` and end with `end`.
+        """
         found = []
         try:
             with os.scandir(self.folder) as files:
@@ -221,13 +224,13 @@ class DiskCache:
         self._remove_temporaries(time.time() - ABANDONED)
 
     def _remove_temporaries(self, before: float) -> None:
-        """Remove the temporary files of unfinished writes that were last modified before the time `before`."""
+        """Remove temporary files that were last modified before the time `before`."""
         for modified, _, path in self._files("new-", ""):
             if modified < before:
                 self._remove(path)
 
     def info(self) -> dict[str, Any]:
-        """Return the folder, the number of entries, the size in bytes, and the maximum size of the cache."""
+        """Return a dict with the cache's folder, number of entries, total bytes and size limit."""
         entries = self._entries()
         return {
             "folder": self.folder,
@@ -281,7 +284,7 @@ def key_material(target: Any, text: str) -> bytes:
 
 
 def source_digest(folder: str | os.PathLike[str]) -> str:
-    """Return a digest of the contents of the Python and LLVM files in a folder and its subfolders.
+    """Return a digest of the Python and LLVM files in a folder and its subfolders.
 
     The digest is stored on disk under the paths, sizes and modification times of the files. Python also uses sizes and
     modification times to find out whether byte code is up to date. Reading all files would take ten times as long.
@@ -304,7 +307,7 @@ def source_digest(folder: str | os.PathLike[str]) -> str:
 
 
 def _list_sources(folder: str, files: list[tuple[str, int, int]]) -> None:
-    """Append the path, size and modification time of each source file in a folder and its subfolders."""
+    """Append (path, size, modification time) of each source file in a folder and its subfolders."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith((".py", ".ll")):
@@ -319,7 +322,10 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 @cache
 def fixed_path(path: str) -> str:
-    """Return a path as an absolute path. A relative path refers to the working directory at its first use."""
+    """Return a path as an absolute path.
+
+    A relative path refers to the working directory at the first call with this path.
+    """
     return os.path.abspath(path)
 
 

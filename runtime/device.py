@@ -21,7 +21,9 @@ Operand = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
 class Buffer:
-    """A block of memory on a device, which is freed when the last reference to the buffer is deleted.
+    """A block of memory on a device.
+
+    The memory is released when the last reference to the buffer is deleted.
 
     Attributes
     ----------
@@ -62,7 +64,10 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still used it. Reading the address raises ValueError."""
+    """A buffer whose memory was released while arrays still used it.
+
+    Reading the address raises ValueError.
+    """
 
     __slots__ = ()
 
@@ -220,7 +225,10 @@ class Device(Services):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait until all work that weft has started on the device has ended, and raise errors of failed launches."""
+        """Wait for all work that weft has started on the device.
+
+        Raises the errors of failed launches.
+        """
 
     # -- services that only some devices have
 
@@ -232,13 +240,16 @@ class Device(Services):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare a plan's kernels so that they start together, or return None if `launch` must start them singly."""
+        """Prepare a plan's kernels, or return None if `launch` must start each kernel."""
         return None
 
     def prepare_grid(
         self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, count: int
     ) -> Any:
-        """Prepare a user-written kernel with `count` arguments, or return None if `launch_grid` must start it."""
+        """Prepare a user-written kernel, or return None if `launch_grid` must start it.
+
+        `count` is the number of arguments.
+        """
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
@@ -246,7 +257,7 @@ class Device(Services):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of another GPU whose memory contains an address, or None if there is none."""
+        """Return the number of another GPU whose memory contains an address, or None."""
         return None
 
     def exported_stream(self) -> int | None:
@@ -258,7 +269,10 @@ class Device(Services):
 
 
 class Registered:
-    """Functions of higher layers, which devices call. They are registered when the layers are imported."""
+    """Functions of higher layers that devices call.
+
+    The layers register the functions when they are imported.
+    """
 
     # the module with the function `resolve_target`
     target_module = ""

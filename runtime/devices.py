@@ -59,7 +59,7 @@ def get_device(name: str | Device) -> Device:
 
 
 def _made(what: str, *given: Any) -> Any:
-    """Import the module in the dotted path `what` (below ``weft.runtime``), and call its class or function."""
+    """Import a class or function by its dotted path below ``weft.runtime``, and call it."""
     module, _, name = what.rpartition(".")
     return getattr(import_module(f"weft.runtime.{module}"), name)(*given)
 
@@ -174,7 +174,10 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread. With None, the process's default applies again."""
+    """Set the default device of the calling thread.
+
+    If `name` is None, the process's default device is used again.
+    """
     _stack.selected = None if name is None else get_device(name)
 
 

@@ -158,7 +158,7 @@ class CudaError(WeftError, RuntimeError):
 
 @public_error
 class CompileError(WeftError, RuntimeError):
-    """Raised if a kernel cannot be compiled, or if a tool that the compilation requires is missing.
+    """Raised if a kernel cannot be compiled, for example because a tool is missing.
 
     Examples
     --------
@@ -225,7 +225,9 @@ class SettingError(WeftError, ValueError):
 
 @public_error
 class CacheWarning(UserWarning):
-    """Issued if the disk cache or a cache entry cannot be used. The program continues without the cache or the entry.
+    """Issued if the disk cache or a cache entry cannot be used.
+
+    The program continues without the cache or the entry.
 
     Examples
     --------
@@ -239,7 +241,9 @@ class CacheWarning(UserWarning):
 
 @public_error
 class VerificationError(WeftError, AssertionError):
-    """Raised if a plan and the interpreter compute different results while verification is enabled.
+    """Raised if a plan and the interpreter compute different results.
+
+    Results are compared only while verification is enabled.
 
     Examples
     --------
@@ -283,9 +287,10 @@ class PerformanceWarning(UserWarning):
 
 @public_error
 class HostFallbackWarning(PerformanceWarning):
-    """Issued if NumPy executes an operation on the host, but its operands or results are on a GPU or on `simt`.
+    """Issued if an operation on GPU arrays is executed by NumPy on the host.
 
-    The `host_fallback` setting (WEFT_HOST_FALLBACK) can disable the warning or turn it into an error.
+    The operands or results are on a GPU or on `simt`. The `host_fallback` setting (WEFT_HOST_FALLBACK) can disable the
+    warning or turn it into an error.
 
     Examples
     --------

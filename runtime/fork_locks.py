@@ -15,7 +15,10 @@ from weakref import ref
 
 
 def renew_in_children(owner: Any, make: Callable[[], Any] = threading.RLock, name: str = "_lock") -> None:
-    """Replace the attribute `name` of an object or module by ``make()``, a new lock, in every forked child."""
+    """Replace a lock by a new lock in every forked child.
+
+    The lock is the attribute `name` of an object or module. The new lock is the result of `make`.
+    """
     found = ref(owner)
 
     def renew() -> None:

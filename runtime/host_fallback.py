@@ -1,4 +1,4 @@
-"""Warnings about operations on GPU arrays, if NumPy executes the operations on the host.
+"""Warnings about operations on GPU arrays that NumPy executes on the host.
 
 In: an operation, the bytes that are copied for it, and the user's source location. Out: a warning or an error,
 depending on the `host_fallback` setting. Invariant: an operation on one source line causes one warning, or

@@ -1,4 +1,4 @@
-"""Kernel launches of a plan, whose arguments are prepared once for all runs.
+"""Kernel launches of a plan, prepared once for all runs.
 
 In: the launches of a plan. Out: `Launch` objects. A device that starts several launches in one call combines them
 into `PreparedLaunches`.

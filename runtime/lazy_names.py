@@ -1,4 +1,4 @@
-"""Lazy imports of package attributes (PEP 562), and annotations that `help` shows without quotes."""
+"""Lazy imports of package attributes (PEP 562), and annotations without quotes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lazy_names(namespace: dict[str, Any], modules: dict[str, str]) -> Callable[[
 
 
 def checked_imports(file: str) -> dict[str, str]:
-    """Return the imports in the block ``if TYPE_CHECKING:`` of a package's file, in the form that `lazy_names` takes.
+    """Return the imports in a file's ``if TYPE_CHECKING:`` block, for `lazy_names`.
 
     The block contains only statements of the form ``from MODULE import NAMES``, and ends at the first blank line.
     """
@@ -65,7 +65,7 @@ class _Unquoted(str):
 
 
 def unquote_annotations(function: Any) -> Any:
-    """Make `inspect.signature` and `help` show a function's annotations without quotes, and return the function."""
+    """Make signatures show a function's annotations without quotes. Return the function."""
     inner = function
     while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
         inner = wrapped

@@ -1,4 +1,4 @@
-"""Listeners, such as profiles, that are notified of launches and compilations.
+"""Listeners that are notified of launches and compilations.
 
 In: a launch that is about to start, or a compilation. Out: the launch, started inside every listener, or a call to
 every listener when the compilation ends. Invariant: without a listener a plan only checks an empty tuple. Listeners are
@@ -23,7 +23,7 @@ PATIENCE = 1.0
 
 
 class LaunchNote(NamedTuple):
-    """A description, for the listeners, of the launch of a kernel or of other work, such as a copy.
+    """A description of a kernel launch, or of other work such as a copy, for listeners.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ os.register_at_fork(after_in_child=lambda: setattr(Listening, "_lock", threading
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number, computed from a kernel's digest, that identifies the kernel in the notes for listeners."""
+    """Return the number that identifies a kernel in the notes for listeners."""
     return int(digest[:15], 16)
 
 
@@ -111,7 +111,7 @@ def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> No
 
 @contextmanager
 def building(name: str, target: str, stage: Literal["compile", "load"], key: int) -> Iterator[None]:
-    """Context manager that notifies the listeners when a compilation or the loading of code ends.
+    """Context manager that notifies the listeners when a compilation or a load of code ends.
 
     If the compilation or load takes long, a terminal shows a progress line in the meantime.
     """
@@ -128,7 +128,7 @@ def building(name: str, target: str, stage: Literal["compile", "load"], key: int
 
 
 class _Progress:
-    """A line on the terminal that counts the seconds of a long compilation, and disappears at its end."""
+    """A line on the terminal that counts the seconds of a long compilation."""
 
     def __init__(self, name: str, target: str) -> None:
         self._text = f"weft: compiling {name} for {target}"

@@ -1,4 +1,4 @@
-"""Reading of LLVM text from files ``NAME.ll`` next to the Python modules that use them.
+"""Reading of LLVM text from ``.ll`` files next to Python modules.
 
 In: the Python file, the name, and the constants. Out: the text with each ``${CONSTANT}`` replaced.
 """

@@ -56,7 +56,7 @@ FEW_BLOCKS = 256  # number of blocks below which much of a GPU is idle
 
 
 class RowLimits(NamedTuple):
-    """Limits on the row length that determine the number of threads per row, if a kernel's items are rows.
+    """Row lengths that determine the number of threads per row.
 
     A row shorter than `warp_length` gets a thread per `elements` elements. A row of up to `few_length` elements, or
     `many_length` if there are at least `many` rows, gets a warp. A row of up to `block_length` elements gets eight
@@ -103,7 +103,10 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule of a kernel's object code. For a user-written kernel, `threads` is 0."""
+        """Return the block schedule of a kernel's object code.
+
+        For a user-written kernel, `threads` is 0.
+        """
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = launch.get("row_limits")
@@ -117,7 +120,10 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for parallel loops with the extents `parallel` and `work` elements in total."""
+        """Return the number of blocks for loops with the extents `parallel`.
+
+        The loops have `work` elements in total.
+        """
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
             limits, length = self.row_limits, work // items

@@ -1,4 +1,4 @@
-"""Services of devices besides memory and kernels: streams, events, host memory and properties.
+"""Services of devices besides memory allocation and kernels.
 
 In: the device. Out: `Stream`, `Event`, `HostMemory` and `DeviceFacts`, and `Services`, the part of a device that
 creates them. Invariant: a stream's work follows all earlier work of the device's own stream, whose later work follows
@@ -34,7 +34,7 @@ class Stream(Protocol):
         """Make later work in this stream wait for `event`."""
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in an unspecified thread after the work submitted to the stream so far has ended."""
+        """Call `function` in an unspecified thread after the stream's current work."""
 
 
 class Event(Protocol):
@@ -62,7 +62,10 @@ def address_of(values: np.ndarray) -> int:
 
 
 class _Exposed:
-    """An object that exposes memory through NumPy's array interface, and keeps the owner of the memory alive."""
+    """An object that exposes memory through NumPy's array interface.
+
+    The object keeps the owner of the memory alive.
+    """
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -73,7 +76,10 @@ class _Exposed:
 def array_over(
     owner: object, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """Return an array over the memory at an address. The array keeps `owner`, and thereby the memory, alive."""
+    """Return an array over the memory at an address.
+
+    The array keeps `owner` alive.
+    """
     data = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
     found = np.asarray(_Exposed(owner, data))
     # the interface describes neither bfloat16 nor records
@@ -180,9 +186,10 @@ class Services(ABC):
 
     @abstractmethod
     def delay(self) -> None:
-        """Keep the calling thread's stream busy while the host submits more work, unless the stream is already busy.
+        """Keep the calling thread's stream busy while the host submits more work.
 
-        The times of events around the work then do not include the time of its submission.
+        If the stream is already busy, this is not necessary. The times of events around the work then do not include
+        the time of its submission.
         """
 
     @abstractmethod
@@ -207,11 +214,17 @@ class Services(ABC):
 
     @abstractmethod
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array. With a stream, the copy may end after the call."""
+        """Copy from device memory to a contiguous host array.
+
+        With a stream, the copy may end after the call.
+        """
 
     @abstractmethod
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to device memory. With a stream, the copy may end after the call."""
+        """Copy from a contiguous host array to device memory.
+
+        With a stream, the copy may end after the call.
+        """
 
     @abstractmethod
     def share(self, nbytes: int) -> tuple[Any, bytes]:
@@ -223,7 +236,7 @@ class Services(ABC):
 
     @abstractmethod
     def texture(self, values: np.ndarray, filter: str, address: str, normalized: bool) -> Any:
-        """Return a texture object for an array, or None if kernels on this device read the array directly."""
+        """Return a texture object for an array, or None if kernels read the array directly."""
 
     @abstractmethod
     def active_blocks(self, function: Any, threads: int, shared_bytes: int) -> int:

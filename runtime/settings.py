@@ -19,7 +19,10 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting, with its default value, its description and its environment variable, if this is not ``WEFT_<NAME>``."""
+    """A setting of weft.
+
+    `variable` is the setting's environment variable, if this is not ``WEFT_<NAME>``.
+    """
 
     name: str
     parse: Callable[[str], Any]
@@ -172,7 +175,10 @@ def key_of(name: str) -> Any:
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
+    """Return the value of a setting.
+
+    Raises SettingError if the environment variable has an invalid value.
+    """
     row, key, default = _by_name[name]
     if key not in _variables and not OVERRIDES:
         return default
@@ -188,7 +194,10 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return the environment variables that start with ``WEFT_``, with a note for unknown settings."""
+    """Return a dict of the environment variables that start with ``WEFT_``.
+
+    The text of a variable for an unknown setting includes a note.
+    """
     import difflib  # (only reports need it)
 
     known = [row.env for row in TABLE]
@@ -214,7 +223,10 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Context manager that replaces the values of settings within a ``with`` block, in all threads."""
+    """Context manager that replaces the values of settings in all threads.
+
+    Raises SettingError for an unknown setting.
+    """
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")
@@ -277,13 +289,16 @@ def raise_immediate() -> None:
 
 
 def reset_immediate() -> None:
-    """Reset the size limits of immediate execution to the values that follow from the `immediate` setting."""
+    """Set the size limits of immediate execution according to the `immediate` setting."""
     fixed = min(setting("immediate"), _SAME_ORDER)
     IMMEDIATE[:] = array("q", [setting("immediate"), fixed, fixed])
 
 
 def limit_on(device: str) -> int:
-    """Return the maximum number of elements for which a device's new array is created immediately, in host memory."""
+    """Return the maximum number of elements of an array that is created immediately.
+
+    Such an array of the device named `device` is created in host memory.
+    """
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 
 

@@ -66,7 +66,10 @@ class ClockEvent:
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Return True, since no work is ever pending. An event that was never recorded is complete, as in CUDA."""
+        """Return True, since no work is ever pending.
+
+        An event that was never recorded is complete, as in CUDA.
+        """
         return True
 
     def synchronize(self) -> None:
@@ -85,7 +88,10 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file. In the process that created the file, the file is removed together with this object."""
+    """A memory-mapped file.
+
+    In the process that created the file, the file is removed when this object is deleted.
+    """
 
     def __init__(self, path: str, nbytes: int, mine: bool) -> None:
         with open(path, "r+b") as file:
@@ -174,7 +180,10 @@ class SynchronousDevice(Device):
         ctypes.memmove(address, address_of(values), values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the path of the file as the buffer's handle."""
+        """Return a new buffer in a memory-mapped file, and the buffer's handle.
+
+        The handle is the path of the file.
+        """
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None

@@ -77,9 +77,10 @@ _exiting = False
 
 
 def call_at_exit(function: Callable[[], object]) -> None:
-    """Call `function` at exit, after all exit handlers that were registered after weft was imported.
+    """Call `function` at exit, after other exit handlers.
 
-    `function` may prevent other threads from calling a library.
+    The other handlers are those that were registered after weft was imported. `function` may prevent other threads from
+    calling a library.
     """
     _last.append(function)
 
@@ -93,10 +94,10 @@ def _exit() -> None:
 
 
 def uninterruptible(work: Callable[[], Result], name: Hashable) -> Result:
-    """Call `work` without interruption by signals, whose handlers only interrupt the wait for the result.
+    """Call `work` without interruption by signals, and return the result.
 
-    If work of the same `name` is still running after an interrupt, this function waits for that result instead of
-    calling `work`.
+    A signal handler can interrupt only the wait for the result. If work of the same `name` is still running after an
+    interrupt, this function waits for that result instead of calling `work`.
     """
     if _exiting or threading.get_ident() != threading.main_thread().ident:
         return work()  # Python handles signals only in the main thread

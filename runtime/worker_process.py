@@ -41,10 +41,10 @@ def can_start() -> bool:
 
 
 def _spawn(module: str, requests: int, answers: int) -> int:
-    """Start a Python process that runs the ``main`` function of a module, and return its process group.
+    """Start a Python process for a module's ``main`` function, and return the process group.
 
-    `requests` and `answers` are the file descriptors for its standard input and output. Raises OSError if the shell
-    that starts the process cannot be run.
+    `requests` and `answers` are the file descriptors for the process's standard input and output. Raises OSError if the
+    shell that starts the process cannot be run.
     """
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     code = _START.format(root=root, paths=[os.path.abspath(path) for path in sys.path], module=module)
@@ -99,7 +99,10 @@ class WorkerProcess:
         os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process. A large request blocks the call until the process reads the request."""
+        """Send a request to the process.
+
+        A large request blocks the call until the process reads the request.
+        """
         data = memoryview(_packed(request))
         try:
             with suppress(OSError):  # (the process has ended: `receive` reads its last messages)
@@ -150,10 +153,10 @@ def _split(data: bytes) -> tuple[list[bytes], bytes]:
 
 
 def serve(answer: Callable[[bytes], bytes], hello: bytes, farewell: bytes, idle: float) -> None:
-    """Answer requests in the second process until the first process ends or sends no request for `idle` seconds.
+    """Answer requests in the second process until the first process ends or is idle.
 
-    The first message that this process sends is `hello`, and the last is `farewell` if `idle` seconds have
-    passed without a request.
+    The first process is idle if it sends no request for `idle` seconds. The first message that this process sends is
+    `hello`, and the last is `farewell` if `idle` seconds have passed without a request.
     """
     requests, answers = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)

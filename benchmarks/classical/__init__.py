@@ -1,4 +1,4 @@
-"""Classical programs in plain NumPy, written without regard to weft. `benchmarks.classics` measures them.
+"""Classical programs in plain NumPy, written without regard to weft.
 
-Each program has a function `main(size)`.
+`benchmarks.classics` measures the programs. Each program has a function `main(size)`.
 """

@@ -1,4 +1,4 @@
-"""An ensemble of epidemics (SIR model) with random contacts and a lockdown, and quantiles of the outcomes."""
+"""An ensemble of epidemics (SIR model) with random contacts and a lockdown."""
 
 import numpy as np
 

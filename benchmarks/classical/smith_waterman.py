@@ -1,4 +1,4 @@
-"""Smith-Waterman local alignment of two sequences, computed by antidiagonals and traced back."""
+"""Smith-Waterman local alignment of two sequences, computed by antidiagonals."""
 
 import numpy as np
 

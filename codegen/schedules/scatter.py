@@ -1,6 +1,7 @@
-"""The GPU schedule of scatters that update few integer elements, such as histograms.
+"""The GPU schedule of integer scatters that update few elements.
 
-Each block accumulates in shared memory, and updates the result with its accumulators at the end.
+An example is a histogram. Each block accumulates in shared memory, and updates the result with its accumulators at the
+end.
 
 In: a logical kernel of one loop whose item ends in an atomic of integers, and a `PrivateScatter`. Out: the threaded
 kernel. Invariant: the result does not depend on the order of the threads.
@@ -36,7 +37,10 @@ _COUNT = np.dtype(np.uint32)
 
 
 def find_scatter(nest: Nest) -> Operation | None:
-    """Return the only atomic of a kernel that is one loop without branches or stores, or None for other kernels."""
+    """Return the only atomic operation of a kernel, or None.
+
+    The result is None unless the kernel is a single loop without branches, stores or other atomic operations.
+    """
     found = [o for o in nest.item if o.opcode == "atomic"]
     if len(nest.levels) != 1 or len(found) != 1 or any(o.opcode == "store" or has_control_flow(o) for o in nest.item):
         return None
@@ -45,13 +49,13 @@ def find_scatter(nest: Nest) -> Operation | None:
 
 @dataclass(frozen=True, slots=True)
 class PrivateScatter(Decision):
-    """The parameter of this GPU schedule: the number of accumulators in each block's shared memory."""
+    """The parameter of this schedule: the number of accumulators per block."""
 
     room: int
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> PrivateScatter | None:
-    """Return the parameters of this schedule for a scatter, or None if the schedule is unsuitable."""
+    """Return the parameters of this schedule, or None if it does not fit."""
     atomic = find_scatter(nest)
     if atomic is None or "scatter_size" not in kernel.attributes:
         return None
@@ -89,7 +93,7 @@ def write(kernel: Kernel, nest: Nest, decision: PrivateScatter, target: Target) 
 
 
 def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> None:
-    """Emit the updates of a block's accumulators, first for whole vectors, then for the remainder."""
+    """Emit code that updates a block's accumulators."""
     (level,) = nest.levels
     lanes, vectors = vector_lanes(w.builder.kernel, nest)
     extent = w.map[level.extent]
@@ -118,6 +122,8 @@ def _elements(w: ThreadWriter, nest: Nest, atomic: Operation, held: Value) -> No
 
 
 def _accumulator_dtype(kernel: Kernel, atomic: Operation) -> np.dtype:
-    """Return the dtype of the accumulators in shared memory. Counts have 32 bits, which suffice and are faster."""
+    """Return the dtype of the accumulators in shared memory."""
+
+    # 32 bits suffice for counts, and are faster
     value = atomic.operands[2]
     return _COUNT if kernel.constants().get(value) == 1 and atomic.attributes["kind"] == "add" else value.dtype

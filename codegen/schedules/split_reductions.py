@@ -1,4 +1,6 @@
-"""The GPU schedule of long reductions in one launch: the last block to finish combines all results.
+"""The GPU schedule of long reductions in one launch.
+
+The last block to finish combines the partial results of all blocks.
 
 In: a logical kernel from `merge_kernels`. Out: the threaded kernel. Invariant: the result does not depend on which
 block is last, because the last block combines the partial results in a fixed order.
@@ -36,7 +38,7 @@ FEW_PARTS = 512
 
 
 def find_parts(kernel: Kernel) -> list[tuple[Nest, RowNest]]:
-    """Return the loop nest, and the loops over a row, of each of the two kernels that were merged into one."""
+    """Return the loop nest and the row loops of each part of a merged kernel."""
     parts = []
     for operations in parts_of(kernel, kernel.body):
         body = Block()
@@ -74,7 +76,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the parameters of this schedule for a kernel from `merge_kernels`, or None for other kernels.
+    """Return the parameters of this schedule, or None for kernels that are not merged.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -150,7 +152,10 @@ def _block_bounds(partial: RowNest) -> tuple[Value, Value] | None:
 
 
 def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
-    """Return the number of elements that each block reduces, or None if it is not one constant for all blocks."""
+    """Return the number of elements that every block reduces, or None.
+
+    The result is None if the number is not a constant, or if it differs between blocks.
+    """
     parts = _block_bounds(partial)
     if parts is None:
         return None
@@ -159,7 +164,7 @@ def _block_length(partial: RowNest, w: ThreadWriter) -> int | None:
 
 
 def _count(w: ThreadWriter, kernel: Kernel) -> Value:
-    """Emit code that counts finished blocks, and return a bool that is true only in the last block to finish."""
+    """Emit code that counts finished blocks. The returned condition is true in the last block."""
     b = w.builder
     counter = next(p.value for p in kernel.parameters if p.value.name == COUNTER)
     final = b.cast(w.compute("subtract", w.grid, 1), np.uint32)
@@ -176,7 +181,10 @@ def _count(w: ThreadWriter, kernel: Kernel) -> Value:
 
 
 def _finish(w: ThreadWriter, nest: Nest, row: RowNest, threads: int, known: RowFacts) -> None:
-    """Emit code that combines the partial results of all blocks. A warp or the whole block computes each result."""
+    """Emit code that combines the partial results of all blocks.
+
+    Each result is computed by `threads` threads, which are a warp or the whole block.
+    """
     w.nest = nest
     group, part = (w.number(0), w.thread) if threads == GPU.wide_block else w.split(w.thread, threads)
     if not nest.levels:

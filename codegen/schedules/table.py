@@ -1,4 +1,4 @@
-"""The list of GPU schedules for logical kernels, in the order in which they are tried.
+"""GPU schedules for logical kernels, in the order in which they are tried.
 
 The table of schedules in `docs/architecture/codegen.md` describes each of them.
 
@@ -58,6 +58,6 @@ ANY_SIZES = SCHEDULES[-3:]
 def choose_schedule(
     kernel: Kernel, sizes: Mapping[str, int], exact: bool, schedules: Sequence[ModuleType] = SCHEDULES
 ) -> Decision:
-    """Return the parameters of the first GPU schedule that fits a logical kernel and the array sizes."""
+    """Return the parameters of the first schedule that fits a kernel with the given sizes."""
     nest = find_nest(kernel)
     return next(found for each in schedules if (found := each.fits(kernel, nest, sizes, exact)) is not None)

@@ -1,6 +1,6 @@
-"""The GPU schedule of temporal blocking, in which one kernel computes several time steps.
+"""The GPU schedule of temporal blocking.
 
-The tiles of the time steps are in shared memory.
+One kernel computes several time steps. The tiles of the time steps are in shared memory.
 
 In: a logical kernel written for this schedule: one parallel loop over blocks of work. Inside it, or inside serial
 loops, are perfectly nested loops with constant extents over the points of a tile. These loops have the role reduce, and
@@ -55,7 +55,7 @@ class _StepWriter:
         self.constants = kernel.constants()
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
-        """Copy the operations outside of tiles, and distribute the elements of each tile over threads."""
+        """Copy operations, and distribute the elements of each tile over the threads."""
         for o in operations:
             if o.opcode == "local":
                 self.w.map[o.results[0]] = self.w.shared_array(o.results[0].element, o.attributes["count"])

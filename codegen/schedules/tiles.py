@@ -1,4 +1,4 @@
-"""The GPU schedule of pointwise kernels with transposed operands, which are read through shared memory.
+"""The GPU schedule of pointwise kernels with transposed operands.
 
 In: a logical kernel whose last two loops are contiguous in different operands, and a `TransposedTiles`. Out: the
 threaded kernel. The threads of a block load a square of each transposed operand along that operand's memory into shared
@@ -30,7 +30,10 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class TransposedLoads:
-    """The innermost two loops of a kernel, and the loads that are contiguous along the outer loop."""
+    """The two innermost loops of a kernel, and their transposed loads.
+
+    A transposed load is contiguous along the outer loop.
+    """
 
     rows: Value
     columns: Value
@@ -39,7 +42,7 @@ class TransposedLoads:
 
 
 def find_transposed_loads(kernel: Kernel, nest: Nest) -> TransposedLoads | None:
-    """Return the loads of transposed read-only operands, or None for kernels that this schedule does not support."""
+    """Return the transposed loads of a kernel, or None if this schedule does not support the kernel."""
     if len(nest.levels) < 2 or has_regions(nest.item) or any(has_control_flow(o) for o in nest.item):
         return None
     rows, columns = nest.levels[-2].index, nest.levels[-1].index
@@ -120,7 +123,10 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles of one block. `held` are the arrays in shared memory, one per transposed load."""
+    """Writer of the tiles of one block.
+
+    `held` contains one array in shared memory per transposed load.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels, which contain the code of a single GPU thread.
+"""Writer of threaded kernels, the code of a single GPU thread.
 
 Quotients of negative numbers are not used, so the machine's division may round toward zero. `ThreadWriter.tiles` counts
 iterations, because adding the size of the grid to the number of a tile could overflow the index dtype.
@@ -65,7 +65,10 @@ class ThreadWriter(Copier):
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant, by default an index. The constant is emitted at the start of the kernel."""
+        """Return a constant, which is emitted at the start of the kernel.
+
+        Without a dtype, the constant is an index.
+        """
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if found.type == self.builder.kernel.index_dtype:
@@ -112,14 +115,11 @@ class ThreadWriter(Copier):
         return quotient, self.compute("subtract", x, self.compute("multiply", quotient, y))
 
     def split_at(self, x: Value, shift: Value, power: Value) -> tuple[Value, Value]:
-        """Return ``x//power`` and ``x % power`` for the power of two `power`, whose base-2 logarithm is `shift`."""
+        """Return ``x//power`` and ``x % power``, where ``power == 2**shift``."""
         return self.compute("right_shift", x, shift), self.compute("bitwise_and", x, self.compute("subtract", power, 1))
 
     def parts(self, x: Value, y: Value | int) -> Value:
-        """Return the number of parts of length `y` that cover the length `x`, which is ceil(x / y), or 0 for x <= 0.
-
-        The computation does not overflow.
-        """
+        """Return ceil(x / y), or 0 for x <= 0, without overflow."""
         some = self.test("greater", x, 0)
         more = self.compute("add", self.quotient(self.compute("subtract", x, 1), y), 1)
         return self.choose(some, more, 0)
@@ -144,7 +144,7 @@ class ThreadWriter(Copier):
 
     @contextmanager
     def when(self, condition: Value | None) -> Iterator[None]:
-        """Emit an ``if`` around the operations emitted within the ``with`` block, unless the condition is None."""
+        """Emit the operations of the ``with`` block under a condition, if there is one."""
         with nullcontext() if condition is None else self.builder.if_(condition):
             yield
 
@@ -162,9 +162,10 @@ class ThreadWriter(Copier):
         return self.builder.emit("if", (condition,), [v.type for v in given], tuple(regions))
 
     def choose_version(self, condition: Value | None, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """Emit a branch between two versions of code with equal results or, without a condition, only the first version.
+        """Emit a branch between two versions of code with equal results.
 
-        Values computed inside one version of a branch are not visible outside the branch.
+        Without a condition, emit only the first version. Values computed inside one version of a branch are not visible
+        outside the branch.
         """
         if condition is None:
             yes()
@@ -180,9 +181,9 @@ class ThreadWriter(Copier):
         self.select(condition, lambda: version(yes), lambda: version(no))
 
     def are_multiples(self, names: Sequence[str], lanes: int) -> Value | None:
-        """Emit a test of whether the parameters in `names` are all multiples of the power of two `lanes`.
+        """Emit a test of whether the named parameters are all multiples of `lanes`, a power of two.
 
-        Return None without `names`.
+        Return None if `names` is empty.
         """
         if not names:
             return None
@@ -219,14 +220,14 @@ class ThreadWriter(Copier):
         return [self.map[level.extent] for level in self.nest.levels]
 
     def bind(self, levels: Sequence[Level], flat: Value) -> None:
-        """Set the indices of the loops `levels` to those of the iteration at the position `flat` in C order."""
+        """Set the indices of nested loops to those of iteration number `flat`, in C order."""
         for level in reversed(levels[1:]):
             flat, self.map[level.index] = self.split(flat, self.map[level.extent])
         if levels:
             self.map[levels[0].index] = flat
 
     def enter(self, levels: Sequence[Level]) -> None:
-        """Copy, for each of the nested loops `levels`, the operations that precede it in the enclosing loop."""
+        """Copy the operations that precede each of the nested loops `levels`."""
         for level in levels:
             self.copy(level.before)
 

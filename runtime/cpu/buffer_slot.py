@@ -23,7 +23,7 @@ words_with_code.append((ctypes.addressof(_TABLE), len(_TABLE)))
 
 
 def put_buffer(kind: type, slots: Mapping[str, int], device: object, counter: int) -> None:
-    """Make instances of a class export the memory of the NumPy array in their slot `_values` as a buffer.
+    """Let instances of a class export the NumPy array in their slot `_values` as a buffer.
 
     A second call has no effect.
 

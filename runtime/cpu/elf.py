@@ -1,4 +1,6 @@
-"""A linker of ELF object files for x86-64, written in Python so that LLVM need not be loaded.
+"""A linker of ELF object files for x86-64.
+
+It is written in Python, so that LLVM need not be loaded.
 
 In: a kernel's object file as LLVM writes it, and the address of every external symbol. Out: an `Image` of executable
 memory, and the addresses of its functions. Invariant: memory is written before it becomes executable, and never
@@ -62,7 +64,10 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Image:
-    """Linked code in memory, and the addresses of the code's symbols. The memory is freed with this object."""
+    """Linked code in memory, and the addresses of its symbols.
+
+    The memory is freed with this object.
+    """
 
     memory: mmap.mmap
     symbols: Mapping[str, int]
@@ -120,7 +125,10 @@ class _Linker:
         return self.code[begin : self.code.index(b"\0", begin)].decode()
 
     def relocations(self) -> list[tuple[int, int, int, Symbol, int]]:
-        """Return the relocations of loaded sections, each with its section, offset, kind, symbol and addend."""
+        """Return the relocations of the loaded sections.
+
+        Each has a section number, an offset, a kind, a symbol and an addend.
+        """
         found = []
         for table in self.sections:
             if table.kind != _RELOCATIONS or table.info not in self.section_offsets:
@@ -131,7 +139,7 @@ class _Linker:
         return found
 
     def link(self) -> Image:
-        """Copy the sections to memory, apply the relocations, make the code executable, and return the image."""
+        """Link the object file, and return an image in executable memory."""
         size = self.lay_out()
         relocations = self.relocations()
         called = self.wanted(relocations, (_CALL,))
@@ -170,7 +178,7 @@ class _Linker:
         return Image(memory, {s.name: start + self.offset_of(s) for s in defined})
 
     def lay_out(self) -> int:
-        """Assign each loaded section an offset in the image, and return the offset of the first stub.
+        """Assign sections their offsets in the image, and return the offset of the first stub.
 
         Raises UnsupportedObjectError for sections that the code writes to or that this linker does not support.
         """
@@ -191,7 +199,7 @@ class _Linker:
     def wanted(
         self, relocations: Sequence[tuple[int, int, int, Symbol, int]], kinds: Sequence[int]
     ) -> dict[Symbol, None]:
-        """Return the symbols that need a stub or a slot, according to the relocations of the given `kinds`.
+        """Return the symbols for which relocations of the given `kinds` need a stub or a slot.
 
         Raises UnsupportedObjectError if any relocation is not supported.
         """

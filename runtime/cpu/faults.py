@@ -1,7 +1,7 @@
-"""Failure records, in which user-written kernels on the CPU report that they cannot continue.
+"""Failure records of user-written kernels on the CPU.
 
-The record's words are the kind of failure (0: none), the block, and two threads with the synchronization points at
-which they wait. The words of `fault_words` follow.
+A kernel that cannot continue writes the reason into its record. The record's words are the kind of failure (0: none),
+the block, and two threads with the synchronization points at which they wait. The words of `fault_words` follow.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Native code that puts deleted buffers on free lists, and takes buffers from these lists.
+"""Native code that puts deleted buffers on free lists and takes them from there.
 
 This module also defines the layout of the records that the functions read.
 
@@ -40,22 +40,25 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the LLVM text of ``void keep(buffer)``, which puts a deleted buffer on its free list or destroys it.
+    """Return the LLVM text of ``void keep(buffer)``, the deallocator of buffers.
 
-    A buffer stores its free list at offset `free_list`.
+    The deallocator puts a buffer on its free list, or destroys it. A buffer stores its free list at offset `free_list`.
     """
     called = {name: HEAD + k for k, name in enumerate(_CALLED)}
     return read_llvm(__file__, "free_lists", globals(), FREE_LIST=free_list, TYPE=TYPE, **called)
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit code that computes the address of a field of a buffer. Word `which` of `store` is the field's offset."""
+    """Emit code that computes the address of a field of a buffer.
+
+    Word `which` of `store` is the field's offset.
+    """
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 
 @cache
 def take_text() -> str:
-    """Return the LLVM text of the builtin ``weft_take_buffers(record, table)``, which takes buffers from free lists.
+    """Return the LLVM text of the builtin ``weft_take_buffers(record, table)``.
 
     For each request, the builtin takes a buffer from the request's free list and puts it into the table. It returns the
     number of requests whose free list was empty.

@@ -1,6 +1,6 @@
-"""Free lists of a memory pool, one per size, to reuse deleted buffers together with their memory.
+"""Free lists of a memory pool, which hold deleted buffers for reuse.
 
-One native call serves all requests of a plan.
+There is one list per block size. One native call serves all requests of a plan.
 
 In: the class of a pool's buffers, and the required values of their attributes. Out: buffers. Invariant: when a buffer
 from a free list is deleted, it returns to this list or is destroyed by its class's ``__del__``. The byte counters are
@@ -129,16 +129,20 @@ class FreeLists:
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a buffer of `nbytes` bytes in a block of `size` bytes from its free list, or None if there is none."""
+        """Take a buffer for `nbytes` bytes from the free list of blocks of `size` bytes.
+
+        Return None if the list is empty.
+        """
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
         return found[0]
 
     def prepare(self, requests: BufferRequests, sizes: Sequence[int | None]) -> None:
-        """Prepare a plan's memory requests, so that one native call takes buffers for them from free lists.
+        """Prepare a plan's memory requests for one native call, `requests.call`.
 
-        `sizes` are the block sizes of the requests, or None for requests that free lists do not serve.
+        The call takes buffers from free lists. `sizes` are the block sizes of the requests, or None for requests that
+        free lists do not serve.
         """
         words = array("q", [len(sizes)])
         for slot, size, nbytes in zip(requests.slots, sizes, requests.sizes, strict=True):
@@ -236,5 +240,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return two words for native code: the class of reusable buffers, and the offset of their `address` slot."""
+    """Return the address of the class of reusable buffers, and the offset of the slot `address`."""
     return [id(native_kind(base)), slots_of(base)["address"]]

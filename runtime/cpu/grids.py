@@ -57,7 +57,7 @@ def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) ->
 
 
 def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRecord) -> list[int]:
-    """Return the arguments that follow the user's arguments in a user-written kernel, such as the grid size."""
+    """Return the hidden arguments of a user-written kernel, which follow the user's arguments."""
     return [*grid, *block, shared_bytes, fault.address]
 
 

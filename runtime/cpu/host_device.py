@@ -26,7 +26,10 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device. Short kernels run in the calling thread, and long ones on up to `thread_count` threads."""
+    """The CPU as a device.
+
+    Short kernels run in the calling thread, and long kernels on up to `thread_count` threads.
+    """
 
     name = "cpu"
     memory: Pool
@@ -83,7 +86,10 @@ class CpuDevice(SynchronousDevice):
         return buffer
 
     def download(self, buffer: Buffer, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
-        """Return the elements of a buffer as a read-only array, without a copy. The array keeps the buffer alive."""
+        """Return the elements of a buffer as a read-only array, without a copy.
+
+        The array keeps the buffer alive. An array without elements is a new, writable array.
+        """
         if not prod(shape):
             return np.empty(shape, dtype)
         values = self.view_memory(buffer, dtype, shape)
@@ -125,7 +131,7 @@ class CpuDevice(SynchronousDevice):
         arguments: array[int],
         stream: object = None,
     ) -> None:
-        """Run a user-written kernel to completion, on one or several CPU threads. The stream is ignored.
+        """Run a user-written kernel to completion. The stream is ignored.
 
         Raises `KernelFault` if threads wait for each other forever.
         """

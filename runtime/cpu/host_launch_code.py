@@ -1,4 +1,6 @@
-"""The native function that runs the kernels of a plan on the CPU, and the layout of its launch records.
+"""The native function that runs the kernels of a plan on the CPU.
+
+This module also defines the layout of the function's launch records.
 
 In: the words of a record, a table of buffers, and the thread pool. Out: the completed kernels, which run one after the
 other. Invariant: all operations that can raise an exception come before the first kernel. Records are only read, so
@@ -45,10 +47,11 @@ def kernel_words(
 
 
 def native_runner(split: int) -> Builtin:
-    """Return the builtin ``call(record address, table, pool)``, which runs the kernels of a launch record.
+    """Return the builtin that runs the kernels of a launch record.
 
-    Kernels for several threads run on the pool at the address `pool`, or in this thread if `pool` is 0. `split` is the
-    address of the pool's function that runs a job. Raises CompileError if the function cannot be compiled.
+    It is called as ``call(record address, table, pool)``. Kernels for several threads run on the pool at the address
+    `pool`, or in this thread if `pool` is 0. `split` is the address of the pool's function that runs a job. Raises
+    CompileError if the function cannot be compiled.
     """
     return Builtin(NAME, runner_text(), [split, *kind_words(HostBuffer)])
 
@@ -107,9 +110,9 @@ def _advance(t: Text, kernel: str, own: str, cursor: str, out: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments from the launch record and from the list `table`.
+    """Emit code that reads a kernel's arguments, and advances to the next kernel.
 
-    The code then advances to the next kernel.
+    The arguments come from the launch record and from the list `table`.
     """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)
@@ -132,7 +135,10 @@ def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out
 
 
 def _run_kernel(t: Text, known: dict[str, str], pool: str, cursor: str, out: str) -> None:
-    """Emit code that runs a kernel in this thread or in the thread pool, and advances to the next kernel."""
+    """Emit code that runs a kernel, and advances to the next kernel.
+
+    A kernel for several threads runs in the thread pool, if there is one.
+    """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     entry = t.load(kernel, ENTRY, "ptr")
     extent, chunk, parts, alone = (t.load(kernel, word) for word in (EXTENT, CHUNK, PARTS, ALONE))

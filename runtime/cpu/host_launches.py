@@ -1,4 +1,4 @@
-"""Launches of kernels on the CPU: a single kernel, or all kernels of a plan in one native call.
+"""Launches of a single kernel, or of all kernels of a plan, on the CPU.
 
 In: kernels, their work and their arguments. Out: the completed launches. Invariant: a kernel is divided into the same
 chunks in both cases. A plan that runs once does not wait for the compilation of the native function.
@@ -37,9 +37,10 @@ def elements_of(function: HostFunction) -> int:
 
 
 def chunk_of(extent: int, parts: int, work: int, grain: int, least: int = GRAIN) -> int:
-    """Return the number of loop indices, a multiple of `grain`, that each of `parts` threads takes at a time.
+    """Return the number of loop indices that a thread takes at a time.
 
-    All indices together have `work` elements, and a chunk has at least `least` elements.
+    The loop has `extent` indices, and `work` elements in total. The result is a multiple of `grain`, and corresponds to
+    at least `least` elements.
     """
     chunk = max(-(-least * extent // work), extent // (parts * CHUNKS), 1)
     unit = max(grain, ROUND if chunk >= 4 * ROUND else 1)
@@ -122,9 +123,9 @@ class HostLaunches:
         return tuple((words.buffer_info()[0], count, words) for count, words in zip(behind, made, strict=True))
 
     def run(self, table: list[Any]) -> None:
-        """Run the kernels on the buffers in a table, whose last item is the number of kernels to skip.
+        """Run the kernels on the buffers in `table`.
 
-        This number increases as kernels start.
+        The last item of `table` is the number of kernels to skip. It increases as kernels start.
         """
         if table[-1]:
             self._run_singly(table)

@@ -1,8 +1,9 @@
-"""The memory pool of the CPU, which caches 64-byte aligned blocks of host memory by size class.
+"""The memory pool of the CPU, which caches host memory by size class.
 
-The page faults of a new large block cost more than a memory-bound kernel that fills it. Blocks are therefore cached up
-to a limit and reused. Taking and returning a cached block need no lock besides the GIL, which the reference counts also
-need. Lists and counters are consistent at every point where another thread could intervene.
+Blocks are aligned to 64 bytes. The page faults of a new large block cost more than a memory-bound kernel that fills it.
+Blocks are therefore cached up to a limit and reused. Taking and returning a cached block need no lock besides the GIL,
+which the reference counts also need. Lists and counters are consistent at every point where another thread could
+intervene.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Guard(NamedTuple):
 
 @cache
 def guard() -> Guard | None:
-    """Return the native functions that make kernels interruptible, or None if this system cannot use them."""
+    """Return the native functions that make kernels interruptible, or None if they are unavailable."""
     key = ctypes.c_uint()
     if ctypes.CDLL(None).pthread_key_create(ctypes.byref(key), None):
         return None
@@ -70,7 +70,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel. The failure record `words` contains the exception."""
+    """Raise the exception that stopped a kernel, from the failure record `words`."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None

@@ -1,4 +1,6 @@
-"""Lazy loading of the LLVM library, which takes up more than a hundred megabytes of address space.
+"""Lazy loading of the LLVM library.
+
+The library takes up more than a hundred megabytes of address space.
 
 Invariant: no process forks or exits while a thread is inside the library. A child would wait forever for the
 library's locks, and exit would destroy the library. A fork and the exit therefore wait for the call in progress. During

@@ -112,7 +112,10 @@ class HostFunction:
 
 
 def load_object(code: ObjectCode) -> HostFunction:
-    """Link and load an object file, and return its kernel. Raises CompileError if a symbol is missing."""
+    """Link and load an object file, and return its kernel.
+
+    Raises CompileError if a symbol is missing.
+    """
     memory, (address,) = link_symbols(code.code, external_addresses(code.symbols), (code.entry,))
     call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]

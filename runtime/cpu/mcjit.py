@@ -1,4 +1,7 @@
-"""Linking of object code with LLVM, for machines and relocations that the linker in `elf` does not support."""
+"""Linking of object code with LLVM.
+
+LLVM links code for machines, and with relocations, that the linker in `elf` does not support.
+"""
 
 from __future__ import annotations
 

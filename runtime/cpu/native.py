@@ -1,4 +1,4 @@
-"""Compilation and loading of the runtime's native functions, which are written in LLVM text.
+"""Compilation and loading of native functions that are written in LLVM text.
 
 In: text that defines functions. Out: their addresses, or a builtin function with a table of the objects and functions
 that it uses. Invariant: if the disk cache is enabled, the code is stored there. A process that finds the code there
@@ -76,7 +76,10 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Return the native function `entry` of an LLVM text. Raises CompileError if the text does not compile."""
+    """Return the native function `entry` of an LLVM text.
+
+    Raises CompileError if the text does not compile.
+    """
     return _load(native_object(entry, text))
 
 
@@ -86,7 +89,7 @@ def _load(code: ObjectCode) -> NativeFunction:
 
 
 def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> ObjectCode:
-    """Return object code for the function `entry` in an LLVM text, from the disk cache or newly compiled.
+    """Return object code of an LLVM text that defines the function `entry`.
 
     Code that is not in the disk cache is compiled without optimization, which takes a twentieth of the time. A second
     process then compiles it with optimization, if there is a disk cache and a second core. Later processes use the
@@ -109,7 +112,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 
 
 def optimized_object(entry: str, text: str, symbols: tuple[str, ...], compiling: bool) -> ObjectCode | None:
-    """Return optimized object code of an LLVM text for this machine's processor, or None if it is not available yet.
+    """Return code of an LLVM text, optimized for this processor, or None if there is none yet.
 
     With `compiling`, missing code is compiled: later by a second process, or immediately if there is no disk cache, no
     second process or only one core. Raises CompileError if the text cannot be compiled.
@@ -130,9 +133,9 @@ def optimized_object(entry: str, text: str, symbols: tuple[str, ...], compiling:
 
 
 def link_native(text: str, outside: Mapping[str, int], names: Sequence[str]) -> list[int]:
-    """Return the addresses of functions of an LLVM text. `outside` are the addresses of its external symbols.
+    """Compile an LLVM text, and return the addresses of the functions `names`.
 
-    Raises CompileError if the text cannot be compiled.
+    `outside` are the addresses of external symbols. Raises CompileError if the text cannot be compiled.
     """
     code = native_object(names[0], text, tuple(outside))
     memory, addresses = link_symbols(code.code, outside, names)
@@ -141,7 +144,7 @@ def link_native(text: str, outside: Mapping[str, int], names: Sequence[str]) -> 
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache contains object code of an LLVM text, optimized or unoptimized."""
+    """Return whether the disk cache has code of an LLVM text, optimized or not."""
     cache = disk_cache()
     return cache is not None and any(map(cache.has, _keys_of(text)))
 
@@ -165,7 +168,10 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process, and return whether this or an earlier request was accepted."""
+    """Request optimized code from the second process.
+
+    Return whether this request, or an earlier request for the same code, was accepted.
+    """
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -192,9 +198,10 @@ words_with_code: list[tuple[int, int]] = []
 
 
 def _exchange_code(entry: str, text: str) -> None:
-    """Replace the address of a native function by that of its optimized code, which is loaded from the disk cache.
+    """Replace the address of a native function by that of its optimized code.
 
-    The address is replaced in all arrays in `words_with_code`.
+    The address is replaced in all arrays in `words_with_code`. If the disk cache has no optimized code, nothing is
+    replaced.
     """
     cache = disk_cache()
     better = cache.get(_keys_of(text)[0]) if cache is not None else None
@@ -213,7 +220,10 @@ def _exchange(address: int, length: int, old: int, new: int) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file for `processor` or, if None, for any processor of this architecture."""
+    """Compile LLVM text to an object file for a processor.
+
+    If `processor` is None, any processor of this architecture can run the code.
+    """
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -341,7 +351,10 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, and return it. Native code refers to it without a counted reference."""
+    """Keep an object alive forever, and return it.
+
+    Native code may refer to the object without a counted reference.
+    """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -357,7 +370,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`, and return a dict from the names of its words to LLVM values.
+        """Begin the function of a `Builtin`, and return its words as a dict from names to LLVM values.
 
         ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple
         ``%names`` (or null).
@@ -392,14 +405,11 @@ class Text:
         self.lines.append(f"{name}:")
 
     def at(self, base: str, word: int | str) -> str:
-        """Emit code that computes the address of a 64-bit word, and return the LLVM name of the address.
-
-        `word` is the index of the word in the words at `base`.
-        """
+        """Emit code that computes the address of word `word` (64 bits) of the array at `base`."""
         return self.new(f"getelementptr i64, ptr {base}, i64 {word}")
 
     def load(self, base: str, word: int | str, kind: str = "i64") -> str:
-        """Emit a load of word `word` (64 bits) of the array at `base`, and return the LLVM name of the result."""
+        """Emit a load of word `word` (64 bits) of the array at `base`."""
         return self.new(f"load {kind}, ptr {self.at(base, word)}")
 
     def store(self, value: str, base: str, word: int | str) -> None:
@@ -438,7 +448,10 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
+        """End a loop.
+
+        If `reached` is true, the last block of the loop already branches to ``NAME.end``.
+        """
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -446,7 +459,10 @@ class Text:
         self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of item `index` of a list. The code branches to ``raise`` if the index is out of range."""
+        """Emit a load of item `index` of a list.
+
+        The code branches to ``raise`` if the index is out of range.
+        """
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found

@@ -1,4 +1,6 @@
-"""Operators of a class as native functions, which Python calls directly through type slots.
+"""Operators of a class as native functions.
+
+Python calls the functions directly through type slots.
 
 In: a class with slots, and a `Builtin` for each of its methods. Out: descriptors like those of classes written in C.
 Invariant: subclasses, and later replacements of the methods, behave as with methods written in Python.
@@ -108,7 +110,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 
 @cache
 def _find_operator() -> Callable[[int], int]:
-    """Return a native function that maps an operator's number to the address of the operator's code."""
+    """Return a native function from an operator's number to the address of its code."""
     (address,) = link_native(_text(), {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS.values()]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]

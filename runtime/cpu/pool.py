@@ -1,4 +1,6 @@
-"""The worker threads of the CPU device: native threads that do not hold Python's GIL, except while a kernel prints.
+"""The worker threads of the CPU device.
+
+They are native threads, which hold Python's GIL only while a kernel prints.
 
 In: a kernel's entry, its slots, and the extent of its outermost loop. Out: the completed loop. Invariant: one job at
 a time is divided among the workers. If a second thread has a job at that time, it runs the job alone.
@@ -55,7 +57,7 @@ class Entry(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """The native functions of the thread pool, which run a job, serve as a worker, copy bytes, and pause."""
+    """The native functions of the thread pool."""
 
     run: Any
     address: int
@@ -109,7 +111,10 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the address of a native function that waiting threads call periodically with a job's entry and slots."""
+        """Set the native function that waiting threads call periodically.
+
+        `tick` is the function's address. It is called with a job's entry and slots.
+        """
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick

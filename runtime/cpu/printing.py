@@ -56,7 +56,7 @@ def _read(text: bytes) -> tuple[list[str], list[np.dtype], list[str]]:
 def _link() -> ctypes.c_void_p:
     """Return the address of the native function that calls `print_line` and handles its exceptions.
 
-    `print_line` cannot handle them itself: a signal handler may raise an exception before its first statement.
+    `print_line` cannot handle them: a signal handler may raise an exception before the first statement of `print_line`.
     """
     outside = {"print_line": id(immortal(print_line))} | {name: python_function(name) for name in _PYTHON}
     text = read_llvm(__file__, "printing", vars(fault_words))

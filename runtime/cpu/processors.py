@@ -1,4 +1,4 @@
-"""Functions that return the processor of the calling thread, and that move threads away from a processor.
+"""The processors on which the threads of this process run.
 
 On some virtual machines, a thread that wakes on the processor of the thread that woke it waits for milliseconds until
 the system moves it to an idle processor.

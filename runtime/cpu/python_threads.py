@@ -114,7 +114,10 @@ _workers = _Workers()
 
 
 def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
-    """Run all calls on at most `threads` threads, including this one. Raises the exception of a call that failed."""
+    """Run calls on at most `threads` threads, including this one.
+
+    Raises the exception of a call that failed. The calls that have not started are then skipped.
+    """
     if threads < 2 or len(calls) < 2:
         for call in calls:
             call()

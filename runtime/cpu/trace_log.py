@@ -1,4 +1,4 @@
-"""The event log of instrumented kernels, which record their memory accesses and barriers.
+"""The event log of instrumented kernels.
 
 In: the events of one launch, each of which has the same number of 64-bit words. Out: rows of numbers in order.
 Invariant: one launch is instrumented at a time. An exception of the reader ends the reading, and is raised at the end

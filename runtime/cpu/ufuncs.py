@@ -65,10 +65,10 @@ def make_map_ufunc(name: str, entry: HostFunction, dtypes: Sequence[np.dtype]) -
 def make_reduction_ufunc(
     name: str, entry: HostFunction, slots: Sequence[int], slot_indices: Sequence[int], dtypes: Sequence[np.dtype]
 ) -> Any:
-    """Return a generalized ufunc ``(n)->()`` or ``(n),(n)->()`` that reduces contiguous rows with a compiled kernel.
+    """Return a generalized ufunc that reduces contiguous rows with a compiled kernel.
 
-    `slots` are the arguments of `entry`. The loop sets the arguments with the indices `slot_indices`: the addresses of
-    the rows, the address of the result, and the length.
+    The ufunc's signature is ``(n)->()`` or ``(n),(n)->()``. `slots` are the arguments of `entry`. The loop sets the
+    arguments with the indices `slot_indices`: the addresses of the rows, the address of the result, and the length.
     """
     inputs = len(dtypes) - 1
     data = array("q", [entry.address, len(slots), *slot_indices, *slots])
@@ -91,9 +91,10 @@ def _make(
 
 
 def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtype] | None:
-    """Return the inner loop of a ufunc for operands of a dtype, or None if there is none with exactly one result.
+    """Return the inner loop of a ufunc for operands of a dtype, or None.
 
-    The result is the address of the loop, the address of its data, and the dtype of its result.
+    The result is the address of the loop, the address of its data, and the dtype of its result. Return None if the
+    ufunc has no such loop, or several results.
     """
     index, result = _loop_numbers(ufunc).get(dtype.char * ufunc.nin, (-1, ""))
     if index < 0 or ufunc.nout != 1:
@@ -105,7 +106,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Map each combination of operand dtypes to the ufunc's first loop for it: the index and the result dtypes."""
+    """Return a dict from operand dtypes to the ufunc's first loop for them, as (index, result dtypes)."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")
@@ -234,7 +235,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit code that copies elements from one strided array to another, and then branches to `behind`."""
+    """Emit code that copies `count` strided elements, and then branches to `behind`."""
     for k in range(5):
         t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"
@@ -247,7 +248,7 @@ def _copy(
 
 
 def _reduction_text(entry: str, inputs: int) -> str:
-    """Return the LLVM text of the inner loop of a reduction of `inputs` arrays. It calls the kernel once per row."""
+    """Return the LLVM text of the inner loop of a reduction of `inputs` arrays."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

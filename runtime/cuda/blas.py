@@ -135,7 +135,10 @@ class Blas:
             return True
 
     def _create(self, handle: ctypes.c_void_p) -> tuple[str, int]:
-        """Create a cuBLAS handle. Return the name and the status of the failed function, or of the last function."""
+        """Create a cuBLAS handle.
+
+        Return the name and the status of the failed function, or of the last function if none failed.
+        """
         if code := self._library.cublasCreate_v2(ctypes.byref(handle)):
             return "cublasCreate_v2", code
         if code := self._library.cublasSetMathMode(handle, FULL_SUMS):
@@ -205,7 +208,7 @@ def _plan_product(left: _Layout, right: _Layout) -> _Product | None:
 
 
 def _merge_axes(lead: tuple[int, ...], left: list[int], right: list[int]) -> list[tuple[int, int, int]]:
-    """Merge the leading axes where possible, and return each axis's extent and its strides in both operands.
+    """Return the leading axes as (extent, left stride, right stride), merged where possible.
 
     Axes of length 1 are dropped, and adjacent axes are merged if both operands allow it.
     """
@@ -224,7 +227,10 @@ def _check(name: str, code: int) -> None:
 
 
 def _as_matrix(shape: tuple[int, ...], strides: tuple[int, ...], row: bool) -> _Layout:
-    """Return the shape and the strides of an operand as a matrix: a vector becomes one row or one column."""
+    """Return the shape and the strides of an operand, with a vector as a matrix.
+
+    The matrix has one row if `row` is true, and otherwise one column.
+    """
     if len(shape) > 1:
         return shape, strides
     (length,), (step,) = shape, strides
@@ -232,7 +238,7 @@ def _as_matrix(shape: tuple[int, ...], strides: tuple[int, ...], row: bool) -> _
 
 
 def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int] | None:
-    """Return the operation and the leading dimension with which cuBLAS reads the transpose of a matrix.
+    """Return cuBLAS's operation and leading dimension for the transpose of a matrix.
 
     The operation is plain or transposed. Return None if cuBLAS cannot read the matrix.
     """
@@ -252,7 +258,10 @@ def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]
 
 
 def _lead_strides(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> list[int]:
-    """Return an operand's strides along the leading axes of a product. The stride of a broadcast axis is 0."""
+    """Return an operand's strides along the leading axes of a product.
+
+    The stride of an axis of length 1 is 0, whether it is broadcast or not.
+    """
     own = len(shape) - 2
     missing = len(lead) - own
     return [0] * missing + [strides[axis] if shape[axis] == lead[missing + axis] != 1 else 0 for axis in range(own)]

@@ -37,9 +37,10 @@ RECORDS_LIMIT = 64
 
 
 class CudaDevice(GpuServices):
-    """A GPU as a device, on which all work runs in order, except large uploads and work in the user's streams.
+    """A GPU as a device.
 
-    `download` and `synchronize` wait for the work.
+    All work runs in order, except large uploads and work in the user's streams. `download` and `synchronize` wait for
+    the work.
 
     Parameters
     ----------
@@ -99,7 +100,10 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter of the calling thread's stream. Kernels of one stream run one after another."""
+        """Return the completion counter of the calling thread's stream.
+
+        Kernels of one stream run one after another, and can therefore share a counter.
+        """
         stream = self._order.current
         found = self._counters.get(stream)
         if found is None:
@@ -119,7 +123,10 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory of the device's own stream: memory of a user stream would keep that stream alive."""
+        """Return zeroed memory of the device's own stream.
+
+        Memory of a user stream would keep that stream alive.
+        """
         with self.working_in(self._order.own):
             return self.upload(np.zeros(nbytes, np.uint8))
 
@@ -166,13 +173,16 @@ class CudaDevice(GpuServices):
         return own
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
-        """Multiply matrices with cuBLAS, or return False if cuBLAS cannot be used or does not support the operands."""
+        """Multiply matrices with cuBLAS, or return False if that is not possible."""
         return self._blas.multiply(out.address, left, right, dtype)
 
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. nvJitLink assembles its PTX, or the driver does so if nvJitLink cannot be used."""
+        """Load a kernel.
+
+        nvJitLink assembles the kernel's PTX, or the driver if nvJitLink cannot be used.
+        """
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

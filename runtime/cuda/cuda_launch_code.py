@@ -1,4 +1,4 @@
-"""The native function that launches several kernels on a GPU, as listed in a launch record.
+"""The native function that runs launch records on a GPU.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
 operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
@@ -81,7 +81,7 @@ def launcher_text() -> str:
 
 
 def _change_arguments(t: Text, record: str, values: str) -> None:
-    """Emit code that updates the arguments of launches, and marks the launches whose arguments changed."""
+    """Emit code that updates the arguments of launches, and marks the changed launches."""
     first = t.load(record, records.CHANGES, "ptr")
     k = t.begin_loop("change.patches", t.load(record, records.PATCHES))
     patch = t.at(first, t.new(f"mul i64 {k}, {records.PATCH}"))

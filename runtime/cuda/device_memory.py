@@ -81,9 +81,10 @@ class FreeList:
         found.append(address)
 
     def take(self, size: int, which: int = NEWEST) -> tuple[int, int] | None:
-        """Remove and return a free block of `size` bytes or slightly more, or return None if there is none.
+        """Remove a free block, and return its address and size, or None if there is none.
 
-        `which` is the index of the block among those of its size, `OLDEST` or `NEWEST`.
+        The block has `size` bytes or slightly more. `which` is the index of the block among those of its size, `OLDEST`
+        or `NEWEST`.
         """
         found = self.addresses.get(size)
         if found:
@@ -120,9 +121,9 @@ class MultiStreamList:
         self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
-        """Remove and return a free block of `size` bytes that `stream` may use, or return None if there is none.
+        """Remove a free block of `size` bytes, and return its address and size, or None.
 
-        The stream must have waited for the other users of the block.
+        A block is returned only if `stream` has waited for all other users of the block.
         """
         found = self._blocks.get(size, [])
         for k, (address, users) in enumerate(found):
@@ -169,7 +170,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Return whether any stream, other than the origin stream and the device's own stream, has used the block.
+        """Whether a stream other than the origin stream and the device's own stream has used the block.
 
         Every stream waits for the device's own stream.
         """
@@ -225,7 +226,10 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's memory pool, configured to keep freed memory, or None if the driver has none."""
+        """Return the driver's memory pool, or None if it is not available.
+
+        The pool is configured to keep freed memory.
+        """
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:
@@ -288,10 +292,11 @@ class MemoryPool(Counted):
         return self.free_lists
 
     def allocate_for_upload(self, nbytes: int) -> PoolBlock:
-        """Return a block for an upload in the copy stream. The device's own stream will use the block afterwards.
+        """Return a block for an upload in the copy stream.
 
-        If the end of the block's previous use was recorded, the copy stream waits only for this use, and not for later
-        work of the device's own stream. Raises OutOfMemoryError as `allocate` does.
+        The device's own stream will use the block afterwards. If the end of the block's previous use was recorded, the
+        copy stream waits only for this use, and not for later work of the device's own stream. Raises OutOfMemoryError
+        as `allocate` does.
         """
         size, own = size_class(nbytes), self._order.own
         with self._lock:

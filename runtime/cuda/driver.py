@@ -1,4 +1,4 @@
-"""Calls to CUDA driver functions, whose error codes are raised as exceptions.
+"""Calls to CUDA driver functions, whose errors are raised as exceptions.
 
 The context of the device is current during a call.
 
@@ -94,7 +94,10 @@ class Driver:
         return self._check(name, self.within(getattr(self.table, name), *arguments), arguments)
 
     def within(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Call a function in the context of the device. Raises DeviceLostError if the device is lost."""
+        """Call a function in the context of the device.
+
+        Raises DeviceLostError if the device is lost.
+        """
         if self.lost:
             raise DeviceLostError(self.lost)
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
@@ -154,7 +157,7 @@ class Driver:
         return result.value
 
     def fail(self, name: str, code: Any) -> None:
-        """Raise the exception for the code that the driver function `name` has returned, if the code is an error."""
+        """Raise an exception if `code`, the result of the driver function `name`, is an error."""
         self._check(name, (code,))
 
     def forget(self, reason: str) -> None:

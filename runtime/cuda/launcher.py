@@ -1,4 +1,4 @@
-"""Launches on a GPU: a single kernel, or several prepared kernels in one native call.
+"""Launches of a single kernel, or of several prepared kernels, on a GPU.
 
 In: kernels with grids and arguments. Out: launches in the requested stream. Invariant: the native function and the
 driver's function table have the same effect. The table is used if the native function cannot be compiled. Failures
@@ -96,7 +96,7 @@ class CudaLauncher:
 
     @cached_property
     def native(self) -> Any:
-        """The native function that runs launch records, or None if it cannot be compiled or the driver is too old."""
+        """The native function that runs launch records, or None if it is not available."""
         instead = "Python starts kernels one by one, which is slower"
         self._holds_code = try_compiling("native code for launches", instead, lambda: native_launcher(self.driver))
         return self._holds_code and self._holds_code.call

@@ -1,4 +1,4 @@
-"""NVIDIA's mathematical libraries, which are called through nvmath-python's bindings.
+"""NVIDIA's mathematical libraries, called through nvmath-python's bindings.
 
 In: the name of a library, and calls to its functions. Out: the bindings, and results. Invariant: a failure of a library
 is a CudaError that names the function, and calls run in the context of the device.
@@ -80,7 +80,10 @@ class DeviceLibrary:
                 self._call(name, *arguments)
 
     def _call_of(self, library: Any, name: str, *arguments: Any) -> Any:
-        """Call a library function in the context of the device. Raises CudaError if the function fails."""
+        """Call a library function in the context of the device.
+
+        Raises CudaError if the function fails.
+        """
         try:
             return self._driver.within(getattr(library, name), *arguments)
         except Exception as error:  # (each library's bindings have an error class of their own)

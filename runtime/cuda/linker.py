@@ -53,7 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the machine code of a PTX kernel for an architecture, from the disk cache or newly assembled.
+    """Return the machine code of a PTX kernel for an architecture.
 
     Raises CompileError as `assemble` does.
     """
@@ -84,9 +84,9 @@ def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
 
 
 def _with_limits(ptx: bytes) -> Iterator[bytes]:
-    """Yield one copy of the PTX for each register limit that a comment in the PTX lists, and one without a limit.
+    """Yield a copy of the PTX for each register limit, and one without a limit.
 
-    Without such a comment, only the PTX itself is yielded.
+    A comment in the PTX lists the limits. Without this comment, only the PTX itself is yielded.
     """
     note = re.search(rb"^%s([\d ]+)$" % REGISTER_AIMS.encode(), ptx, re.MULTILINE)
     if note is not None:
@@ -115,7 +115,10 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the numbers of registers and of bytes of spills, stack and shared memory in the assembler's log."""
+    """Return the resources of a kernel according to the assembler's log.
+
+    They are the number of registers, and the bytes of spills, stack and shared memory.
+    """
 
     def number(pattern: str) -> int:
         # both assembling and linking report the number

@@ -1,4 +1,6 @@
-"""Modules that are loaded on a GPU, and unloaded when none of their kernels can run any more.
+"""Modules that are loaded on a GPU.
+
+A module is unloaded when none of its kernels can run any more.
 
 In: object code. Out: `CudaFunction` objects. Invariant: every supported kernel is loaded, as machine code if nvJitLink
 is installed and the driver accepts the code. Otherwise the driver compiles the PTX, and an error contains the

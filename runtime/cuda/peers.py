@@ -46,7 +46,7 @@ def enable_peer_access(reader: Driver, owner: Driver) -> None:
 
 
 def copy_from_peer(order: StreamOrder, to: int, source_order: StreamOrder, source: int, nbytes: int) -> None:
-    """Copy memory from one GPU to another, after the earlier work in the calling thread's streams of both devices."""
+    """Copy memory from one GPU to another, in order with the calling thread's streams."""
     first, second = sorted((order, source_order), key=lambda o: o.driver.name)  # all threads lock in the same order
     with first.lock, second.lock:
         source_order.enter(None)

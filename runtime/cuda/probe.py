@@ -1,4 +1,4 @@
-"""Detection of CUDA on this machine, with advice on how to repair an installation that does not work.
+"""Detection of CUDA on this machine, with advice on broken installations.
 
 The probe runs once, on first use. The driver is initialized only after its library has been found.
 """

@@ -1,4 +1,4 @@
-"""Launch records: kernel launches as 64-bit words, for the native launcher and for CUDA graphs.
+"""Launch records: kernel launches as 64-bit words.
 
 In: kernels with grids and arguments, and the arguments that change between runs. Out: records. Invariant: a record is
 a block of 64-bit words at a fixed address, and only one thread uses it while it runs.

@@ -94,9 +94,10 @@ class Solver(DeviceLibrary):
     def singular_values(
         self, a: int, rows: int, columns: int, dtype: np.dtype, values: int, left: int, right: int, full: bool
     ) -> int:
-        """Compute the singular values of a matrix, and optionally the singular vectors. The matrix is overwritten.
+        """Compute the singular values of a matrix, and optionally the singular vectors.
 
-        The matrix has at least as many rows as columns. `right` receives the conjugate transpose of the right vectors.
+        The matrix is overwritten. The matrix has at least as many rows as columns. `right` receives the conjugate
+        transpose of the right vectors.
         """
         kind, _ = KINDS[dtype.char]
         real = KINDS[dtype.char.lower()][0]
@@ -142,7 +143,10 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enqueue(self, name: str, *arguments: Any) -> Any:
-        """Call a cuSOLVER function in the calling thread's stream, after creating cuSOLVER's handle if necessary."""
+        """Call a cuSOLVER function in the calling thread's stream.
+
+        cuSOLVER's handle is created by the first call.
+        """
         with self._order.lock:
             if self._handle is None:
                 self._handle = int(self._call("create"))

@@ -1,4 +1,4 @@
-"""Copies between pageable host memory and a GPU, through blocks of pinned memory.
+"""Copies between pageable host memory and a GPU through pinned memory.
 
 In: host arrays, addresses and a stream. Out: copies. Invariant: an upload returns when the host array may be changed,
 possibly before the copy to the device has ended. A download returns when the elements have arrived. The host copies one
@@ -28,7 +28,10 @@ WORTH, LEAST_CORES = 1 << 20, 3  # minimum numbers of bytes and of cores for sev
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory, with several threads for a large copy. After the call or an interrupt, no thread is copying."""
+    """Copy host memory, with several threads for a large copy.
+
+    After the call or an interrupt, no thread is copying.
+    """
     if nbytes < WORTH or usable_cores() < LEAST_CORES:
         ctypes.memmove(to, source, nbytes)
         return
@@ -62,7 +65,10 @@ class Staging:
         renew_in_children(self, threading.Lock)
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Return the next block of pinned memory after waiting for its last use, or None if there are no blocks."""
+        """Return the next block of pinned memory, or None if there are no blocks.
+
+        The call waits for the end of the block's last use.
+        """
         if self._pieces is None:
             try:
                 self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
@@ -111,11 +117,14 @@ class Staging:
                 self._arrive(piece, offset, start, size)
 
     def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
-        """Enqueue a copy by the driver function `name` in `stream`, or in the calling thread's stream if it is None."""
+        """Enqueue a copy by the driver function `name`.
+
+        If `stream` is None, the copy is made in the calling thread's stream.
+        """
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 
     def _arrive(self, piece: PinnedBlock, offset: int, start: int, size: int) -> None:
-        """Wait until a copy has filled a block of pinned memory, and copy the block to its destination."""
+        """Wait for a copy to a block of pinned memory, and copy the block to host memory."""
         piece.used.synchronize()
         copy_on_host(start + offset, piece.address, min(PIECE, size - offset))

@@ -168,14 +168,11 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether later work in this stream runs after work number `last_work` of another stream.
-
-        `number` is the number of the other stream.
-        """
+        """Return whether this stream waits for work number `last_work` of the stream `number`."""
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:
-        """Call `function` in a driver thread after the work that has been submitted to the stream so far."""
+        """Call `function` in a driver thread after the stream's current work."""
         number, driver = next(_numbers), self._order.driver
         _functions[number] = function
         address = ctypes.c_void_p.from_buffer(_call_function).value
@@ -245,7 +242,10 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that need not wait for other work on the device. It has no implicit dependencies."""
+        """The stream for copies that need not wait for other work on the device.
+
+        The stream has no implicit dependencies.
+        """
         if self._beside is None:
             self._beside = self.create(None)
         return self._beside
@@ -270,9 +270,12 @@ class StreamOrder:
     # -- order ----------------------------------------------------------------------------------
 
     def enter(self, stream: CudaStream | None) -> Any:
-        """Make `stream` wait for the work that must precede its next work, and return its driver handle.
+        """Prepare a stream for its next work, and return the stream's driver handle.
 
-        None is the stream of the calling thread.
+        The stream waits for the work that must come first. If `stream` is None, the stream is that of the calling
+        thread.
+
+        Raises DeviceMismatchError for a stream of another device.
         """
         if stream is None:
             stream = self.current
@@ -326,7 +329,10 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return a stream's driver handle as an integer, or the handle's `id` if the handle cannot be converted."""
+    """Return a stream's driver handle as an integer.
+
+    A handle that cannot be converted is replaced by its `id`.
+    """
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -32,14 +32,14 @@ def toolkit_folders() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    """Return the folders of NVIDIA's wheels in reverse order of their names, such as ``cu13`` before ``cu12``."""
+    """Return the folders of NVIDIA's wheels, such as ``cu13`` and ``cu12``, in reverse order."""
     spec = find_spec("nvidia")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     return [folder for root in roots for folder in sorted(Path(root).glob("*"), reverse=True) if folder.is_dir()]
 
 
 def _environments() -> list[Path]:
-    """Return the folders of conda environments, and the folders named by CUDA_HOME and CUDA_PATH."""
+    """Return the folders of conda environments, CUDA_HOME and CUDA_PATH."""
     named = [setting("conda_prefix"), sys.prefix if (Path(sys.prefix) / "conda-meta").is_dir() else ""]
     return [Path(name) for name in (*named, setting("cuda_home"), setting("cuda_path")) if name]
 

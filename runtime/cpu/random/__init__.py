@@ -1,1 +1,1 @@
-"""Random numbers equal to those of NumPy's generators, drawn by native code on several threads."""
+"""Native code that draws the same random numbers as NumPy's generators."""

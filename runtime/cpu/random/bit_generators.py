@@ -1,4 +1,4 @@
-"""Algorithms of NumPy's bit generators: their LLVM text, and jumps over any number of steps.
+"""Algorithms of NumPy's bit generators, with jumps over any number of steps.
 
 In: a generator of NumPy. Out: its state and its increment (of Philox: its key) as integers, the state after a
 number of steps, and the generator with a new state. Invariant: each output is a function of the state after a step.
@@ -122,7 +122,10 @@ class Congruential:
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of the 128-bit state of a congruential generator. The increment follows the state."""
+    """Return the address of the 128-bit state of a congruential generator.
+
+    The increment follows the state in memory.
+    """
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
@@ -239,7 +242,10 @@ Engine = Congruential | Philox
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the bit generator algorithms that native code supports. Streams refer to them by index."""
+    """Return the bit generator algorithms that native code supports.
+
+    Random streams refer to an algorithm by its index.
+    """
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),
@@ -256,7 +262,7 @@ def engines() -> tuple[Engine, ...]:
 
 
 def engine_of(generator: np.random.BitGenerator) -> tuple[int, Engine] | None:
-    """Return the index in `engines` and the algorithm of a NumPy bit generator, or None if it is unsupported."""
+    """Return the index and the item of `engines` for a NumPy bit generator, or None."""
     return next(((k, engine) for k, engine in enumerate(engines()) if type(generator) is engine.kind), None)
 
 

@@ -93,7 +93,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # methods that `read_draw` s
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a call of a generator's method to a `Draw`, or return None if NumPy must execute the call.
+    """Return a generator's method call as a `Draw`, or None if NumPy must execute the call.
 
     Parameters
     ----------
@@ -170,9 +170,9 @@ def _read_integers(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw 
 
 
 def _read_choice(arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Convert a call of ``choice`` that draws from a range, with replacement, to a draw of integers.
+    """Convert a call of ``choice`` to a draw of integers.
 
-    Return None if NumPy must execute the call.
+    The call must draw from a range, with replacement. Return None if NumPy must execute the call.
     """
     given = {**dict(zip(("a", "size"), arguments, strict=False)), **options}
     if len(arguments) > 2 or given.keys() != {"a", "size"} or type(given["a"]) is not int or given["a"] < 1:
@@ -207,7 +207,10 @@ def draw_into(values: np.ndarray, generator: np.random.Generator, name: str, dra
 
 
 def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Draw) -> bool:
-    """Fill an array without notifying the launch listeners, or return False if NumPy must draw the numbers."""
+    """Fill an array with random numbers, or return False if NumPy must draw them.
+
+    The launch listeners are not notified.
+    """
     words = take_stream(draw.method, generator.bit_generator, values.size, draw.scale, draw.loc, draw.parameters)
     if words is None:
         return False
@@ -218,7 +221,7 @@ def fill_with_draw(values: np.ndarray, generator: np.random.Generator, draw: Dra
 def draw_many(
     generator: np.random.Generator, name: str, arguments: tuple[Any, ...], options: dict[str, Any]
 ) -> np.ndarray | None:
-    """Return the result of calling the method `name` of a generator, or None if NumPy must execute the call.
+    """Return the result of a generator's method, or None if NumPy must execute the call.
 
     The parameters are as in `read_draw`.
     """

@@ -1,4 +1,4 @@
-"""Native implementations of NumPy's generator methods, with the LLVM text that computes one element.
+"""Native implementations of methods of NumPy's random generators.
 
 In: the name of a method. Out: its number in native code, the elements' dtype, and the number of steps that an element
 takes. Invariant: words (parts of the 64-bit outputs) are read from the low bits of an output to its high bits.
@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
     @property
     def reads_halves(self) -> bool:
-        """Whether elements read words of 32 bits or fewer, from the halves of the bit generator's 64-bit outputs.
+        """Whether elements are drawn from halves of the bit generator's 64-bit outputs.
 
         If one half of the last output is unused, the first elements are read from that half.
         """
@@ -46,7 +46,7 @@ class Drawing(NamedTuple):
 
 
 def integers_of(bits: int, dtype: np.dtype) -> str:
-    """Return the name of the native method that draws bounded integers of a dtype from words of `bits` bits."""
+    """Return the name of the method that draws integers of `dtype` from words of `bits` bits."""
     return f"integers {bits}/{8 * dtype.itemsize}"
 
 
@@ -108,7 +108,10 @@ ZIGGURATS: dict[str, tuple[str, int, dict[str, object]]] = {
 
 
 def method_texts() -> dict[str, Any]:
-    """Return a dict from placeholders in `streams.ll` to the LLVM text of all methods except `random` in float64."""
+    """Return the LLVM text of the methods, as a dict from placeholders in `streams.ll`.
+
+    The method "random" is not included.
+    """
     texts: dict[str, Any] = {"METHODS": "", "CASES": "", "RANGE": "", "COUNT": "", "END": ""}
     result = "{ i64, i64 }"
     for method_name, method in METHODS.items():

@@ -71,7 +71,7 @@ def ziggurats() -> np.ndarray:
 
 
 def _float32_tables(tables: np.ndarray) -> np.ndarray:
-    """Return the ziggurat tables in float32 (limits, scale factors and densities), as 64-bit words.
+    """Return the ziggurat tables for float32, as 64-bit words.
 
     Except for four numbers, NumPy's float32 tables are its float64 tables, scaled and rounded.
     """

@@ -1,4 +1,6 @@
-"""Positions of random numbers in a generator's output, from which GPU threads compute the numbers.
+"""Positions of random numbers in the output of a generator.
+
+GPU threads compute the numbers from their positions.
 
 In: a bit generator and the number of draws. Out: the words from which the numbers follow, and the generator in the state
 after the draws. Invariant: these draws reject few words, so that the position of each number follows from its index.
@@ -50,9 +52,9 @@ class Position(NamedTuple):
 
 
 def take_position(generator: Any, count: int, width: int) -> Position | None:
-    """Advance a generator by `count` draws of `width` bits each, and return the position of the first draw.
+    """Advance a generator by `count` draws, and return the position of the first draw.
 
-    Return None, and leave the generator unchanged, if NumPy has to draw.
+    A draw has `width` bits. Return None, and leave the generator unchanged, if NumPy has to draw.
     """
     found = engine_of(generator)
     if found is None or count * width >= 64 * (STRIDE**2 - 2):
@@ -74,7 +76,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position of draws of `width` bits that begin in the state `begin` of a bit generator."""
+    """Return the position of draws of `width` bits from the state `begin`."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1
@@ -85,7 +87,7 @@ def _position_of(number: int, begin: State, width: int) -> Position:
 
 
 def take_integers(generator: Any, name: str, count: int, most: int, loc: int) -> Position | None:
-    """Advance a generator by `count` draws of bounded integers, and return the position of the first draw.
+    """Advance a generator past `count` bounded integers, and return the position of the first.
 
     Parameters
     ----------
@@ -149,11 +151,12 @@ def _rejected_words(engine: Engine, begin: State, stream: np.ndarray, method: Dr
 
 @cache
 def position_tables(number: int) -> np.ndarray:
-    """Return the tables from which kernels compute a generator's states, or an empty array if none are needed.
+    """Return the tables from which kernels compute a generator's states.
 
-    With the multiplier a, state(n) = state + distance(n) * difference, where distance(n) = 1 + a + ... + a**(n - 1). And
-    distance(n + k) = distance(n) + a**n * distance(k). The rows are the low and the high words of distance(k) for k less
-    than `STRIDE`, and of a**n and of distance(n) for multiples n of `STRIDE`.
+    The array is empty for Philox, which needs no tables. With the multiplier a, state(n) = state + distance(n) *
+    difference, where distance(n) = 1 + a + ... + a**(n - 1). And distance(n + k) = distance(n) + a**n * distance(k).
+    The rows are the low and the high words of distance(k) for k less than `STRIDE`, and of a**n and of distance(n) for
+    multiples n of `STRIDE`.
     """
     engine = engines()[number]
     if not isinstance(engine, Congruential):

@@ -1,4 +1,4 @@
-"""Random streams: numbers that kernels draw when they need them, instead of reading them from memory.
+"""Random streams, whose numbers kernels draw when they need them.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get
@@ -46,9 +46,9 @@ _MASK = (1 << 64) - 1
 
 
 def draws_as_numpy(engine: Engine, code: Code) -> bool:
-    """Return whether native code draws the same samples as NumPy and leaves the generator in the same state.
+    """Return whether native code draws the same samples as NumPy.
 
-    One sample is compared for each method and each function.
+    One sample, and the generator's state after it, are compared for each method and each function.
     """
     return all(_is_numpys(engine, code, name) for name in (*METHODS, *FUNCTIONS))
 
@@ -156,7 +156,10 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new random stream. The caller sets the state, the function and the bit generator."""
+    """Return the words of a new random stream.
+
+    The caller sets the state, the function and the bit generator.
+    """
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -174,7 +177,7 @@ def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
 
 
 def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, words: np.ndarray) -> State | None:
-    """Prepend to a random stream the numbers drawn from the unused half of the generator's last output.
+    """Start a random stream with the numbers from the unused half of the generator's last output.
 
     A ziggurat may read more than one half for a number. Numbers are then prepended until no half is unused. Return the
     state of the generator after the numbers. If a half is still unused after `MOST_IN_FRONT` numbers, return None and
@@ -196,7 +199,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Prepend to a random stream the numbers that a method draws from the 32-bit half `half` of an output."""
+    """Start a random stream with a method's numbers from `half`, 32 bits of an output."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):
@@ -214,7 +217,7 @@ def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
 
 
 def _index(code: Code, engine: Engine, words: np.ndarray, count: int) -> tuple[np.ndarray, int, tuple[int, int]]:
-    """Compute the index of a random stream: the generator's state and the first element of each block of steps.
+    """Compute the index of a random stream.
 
     Return the stream's words, the state after its elements, and the unused half of the last output.
     """
@@ -310,9 +313,10 @@ def _fill(code: Code, words: np.ndarray, values: np.ndarray) -> None:
 
 
 class StreamOperand(NamedTuple):
-    """A random stream as argument number `argument` of a kernel, which reads `each` elements per iteration.
+    """A random stream that a kernel reads.
 
-    `words` are the words of the stream, and `size` is its total number of elements.
+    `argument` is the number of the kernel's argument, and `words` are the words of the stream. The kernel reads `each`
+    elements per iteration, and `size` elements in total.
     """
 
     argument: int
@@ -324,9 +328,10 @@ class StreamOperand(NamedTuple):
 def launch_with_streams(
     device: Any, function: HostFunction, parallel: tuple[int, ...], slots: array[int], readers: Sequence[StreamOperand]
 ) -> bool:
-    """Run a kernel that reads random numbers. They are drawn block by block, and are never stored as a whole array.
+    """Run a kernel that reads random streams.
 
-    Return False, without having run the kernel, if that is not possible.
+    The numbers are drawn block by block, and are never stored as a whole array. Return False if the kernel cannot run
+    in this way.
     """
     most = max(reader.each for reader in readers)
     if most > MOST_AT_ONCE or not parallel:

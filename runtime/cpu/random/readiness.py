@@ -1,4 +1,4 @@
-"""Rules that decide when the native code of random draws is compiled and loaded.
+"""Rules for the compilation and loading of native code for random draws.
 
 In: functions that obtain and check code. Out: the code, once it is on disk or enough elements have been drawn.
 Invariant: code is used only if it passed its check.
@@ -21,7 +21,7 @@ COMPILED_FROM = 1 << 22
 
 
 class Readiness(Generic[Code]):
-    """Native code that is loaded at the first draw if it is in the disk cache, and otherwise compiled after many draws.
+    """Native code for random draws, with the rule that decides when it is obtained.
 
     Parameters
     ----------
