@@ -92,7 +92,10 @@ def with_numexpr(program: Program, inputs: Arrays) -> Call:
 
 
 def with_numba(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program's own version for Numba, or the loops of `benchmarks.loops`."""
+    """Return a function that runs the program with Numba.
+
+    It runs the program's version for Numba, or without such a version the loops of `benchmarks.loops`.
+    """
     from benchmarks import loops
 
     written = program.forms.get("numba")

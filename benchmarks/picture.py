@@ -1,4 +1,4 @@
-"""Pictures of results in SVG, drawn without a plotting library: bars and curves."""
+"""Pictures of results in SVG, drawn without a plotting library."""
 
 from __future__ import annotations
 

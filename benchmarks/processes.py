@@ -1,4 +1,4 @@
-"""Measurement of programs in separate processes: first and repeated calls with NumPy, weft and ports.
+"""Measurement of programs in separate processes.
 
 A *port* is a version of the program for another library. NumPy, weft and each port are *sides* of the comparison. In a
 *turn*, every side is called.
@@ -142,7 +142,7 @@ class Sides:
         self.check(name, "first.npz")
 
     def check(self, name: str, file: str) -> None:
-        """Compare an implementation's saved results with NumPy's, and stop measuring it if they differ.
+        """Compare saved results with NumPy's, and stop measuring an implementation that differs.
 
         If `name` is NumPy, its results become the expected results.
         """
@@ -154,7 +154,7 @@ class Sides:
             self.leave(name, f"wrong: {text}")
 
     def leave(self, name: str, problem: str) -> None:
-        """Record an implementation's problem, discard its times of repeated calls, and end its process."""
+        """Record an implementation's problem, and stop measuring the implementation."""
         self.outcome.problems[name] = problem
         self.outcome.turns.pop(name, None)
         if name in self.workers:
@@ -166,7 +166,7 @@ class Sides:
             worker.close()
 
     def enter_weft(self, cache: Path) -> None:
-        """Measure weft's first calls, with an empty cache and in a new process with the filled cache."""
+        """Measure weft's first calls, with an empty and with the filled cache."""
         self.enter(WEFT, cache, EMPTY_CACHE)
         if EMPTY_CACHE not in self.workers:
             return
@@ -179,9 +179,11 @@ class Sides:
         self.enter(WEFT, cache)
 
     def warm_up(self) -> None:
-        """Call weft until two successive calls create or read no plans and compile nothing, or until a time limit.
+        """Call weft until two successive calls neither plan nor compile anything.
 
-        Calls are repeated for at least `WARM_LEAST` seconds, and while another process compiles, up to the limit.
+        Reading a plan from disk counts as planning, and so does a compilation in another process. At least
+        `FIRST_CALLS` calls are made, for at least `WARM_LEAST` seconds. After these calls, no call begins later than
+        `WARM_SECONDS`.
         """
         begin, quiet = time.monotonic(), 0
         while WEFT in self.workers:
@@ -227,7 +229,7 @@ class Sides:
                     turns.setdefault(name, []).append(statistics.fmean(answer["seconds"][1:]))
 
     def finish(self) -> None:
-        """Check the results of one more call of weft, and measure the fraction of a call's time spent in kernels."""
+        """Check weft's last results, and measure the fraction of time spent in kernels."""
         path = str(self.folder / "last.npz")
         if WEFT in self.workers and self.attempt(WEFT, 1, path) is not None:
             self.check(WEFT, "last.npz")
@@ -239,7 +241,7 @@ class Sides:
 
 
 def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
-    """Measure a program with NumPy and with weft, and measure the program's ports to other libraries.
+    """Measure a program with NumPy, with weft and with the given ports.
 
     Parameters
     ----------

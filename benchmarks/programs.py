@@ -1,4 +1,4 @@
-"""The ten programs of the fused suite, each written once for all libraries with NumPy's function names.
+"""The ten programs of the fused suite, written once for all libraries.
 
 A program takes a namespace (`numpy`, `weft`, `jax.numpy` or `torch`) and arrays of this namespace, and returns arrays
 of the namespace. A `Program` also defines the size of the inputs, how far results may differ from float64, and versions
@@ -92,7 +92,7 @@ RATE, VOLATILITY = 0.02, 0.3
 
 
 def _cumulative(xp: Any, d: Any) -> Any:
-    """Return the standard normal distribution function at `d`, by Abramowitz and Stegun's formula 26.2.17."""
+    """Return the standard normal distribution function at `d` (Abramowitz and Stegun 26.2.17)."""
     k = 1.0 / (1.0 + 0.2316419 * xp.abs(d))
     series = k * (0.319381530 + k * (-0.356563782 + k * (1.781477937 + k * (-1.821255978 + k * 1.330274429))))
     tail = 0.3989422804014327 * xp.exp(-0.5 * d * d) * series

@@ -1,4 +1,4 @@
-"""Reports of suites that measure programs in separate processes, as tables, totals, JSON and pictures."""
+"""Reports of suites that measure programs in separate processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ def bound(outcome: Outcome) -> float:
 
 
 def within(outcome: Outcome, side: str) -> bool:
-    """Return whether the median time of an implementation's first calls is known, and at most `bound(outcome)`."""
+    """Return whether the median time of an implementation's first calls is within the limit.
+
+    Return False if there are no times.
+    """
     seconds = outcome.first_seconds(side)
     return seconds is not None and seconds <= bound(outcome)
 
@@ -36,7 +39,10 @@ def steady_plans(outcome: Outcome) -> int | None:
 
 
 def best_port(outcome: Outcome, ports: Collection[str]) -> tuple[str, float] | None:
-    """Return the fastest port, and NumPy's time divided by the port's, or None if no port has times."""
+    """Return the name and the ratio of the fastest port, or None if no port has times.
+
+    The ratio is NumPy's time divided by the port's time.
+    """
     found = [(name, ratio) for name in ports if (ratio := outcome.ratio(name)) is not None]
     return max(found, key=lambda pair: pair[1], default=None)
 

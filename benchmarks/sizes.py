@@ -1,6 +1,6 @@
-"""Some of the fused suite's programs, with a thousand to a billion bytes of inputs and results.
+"""Some programs of the fused suite, at several sizes.
 
-The sizes show the effects of launches, caches and memory.
+Inputs and results have a thousand to a billion bytes. The sizes show the effects of launches, caches and memory.
 
 If inputs and results together have at most `CHECKED` bytes, the results are compared with results in float64. Larger
 sizes run the same kernels on more data.
@@ -42,7 +42,7 @@ class Point:
 
 
 def size_for(program: Program, nbytes: int) -> int:
-    """Return the program size at which inputs and results together have about the given number of bytes."""
+    """Return the size at which a program's inputs and results have about `nbytes` bytes."""
 
     def moved(n: int) -> int:
         inputs = program.inputs(np.random.default_rng(0), n)
@@ -66,9 +66,10 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Point]], None] = lambda points: None,
 ) -> list[Point]:
-    """Measure programs at all sizes, passing all results so far to `tell` after each measurement.
+    """Measure programs at several sizes.
 
-    `peers` are names of peers, or None for all installed peers except slow ones.
+    After each measurement, `tell` is called with all results so far. `peers` are names of peers, or None for all
+    installed peers except slow ones.
     """
     available = threads or len(os.sched_getaffinity(0))
     chosen = [
@@ -118,7 +119,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the times of all turns for a JSON file. In a turn, weft and each peer are timed once."""
+    """Return the results for a JSON file, with the times of all turns."""
     return [
         {
             "program": p.program,

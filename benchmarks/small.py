@@ -1,4 +1,4 @@
-"""Small operations: single statements on arrays of 4 to 10,000 elements, on weft and on NumPy.
+"""Times of single statements on arrays of 4 to 10,000 elements.
 
 Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
 turns.
@@ -60,7 +60,10 @@ def names(xp: Any, elements: int) -> dict[str, Any]:
 
 
 def value(statement: str, elements: int, xp: Any) -> np.ndarray:
-    """Evaluate an expression, or run an assignment for all values of `i`. Return the result as a NumPy array."""
+    """Return the result of a statement as a NumPy array.
+
+    An assignment is run for all values of `i`. The result is then the array `a`.
+    """
     scope = names(xp, elements)
     if " = " in statement:
         exec(f"for i in order: {statement}", scope)

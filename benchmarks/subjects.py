@@ -1,4 +1,4 @@
-"""Functions that create a `Subject`: a program that a worker process runs with NumPy or with weft.
+"""Functions that create a `Subject`, a program to run with NumPy or with weft.
 
 For NumPy, a program is loaded as Python loads it. For weft, the same file is loaded as ``weft run`` loads it, with weft
 in place of NumPy.

@@ -1,4 +1,4 @@
-"""A sweep over single operations on a million elements, on weft and on NumPy, with warm caches.
+"""Times of single operations on a million elements, with warm caches.
 
 Both libraries are timed alternately in one process. A ratio is NumPy's time divided by weft's, as the median over the
 turns.
@@ -168,7 +168,7 @@ def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
 
 
 def as_markdown(found: Sequence[Found], facts: dict[str, Any]) -> str:
-    """Return Markdown with the totals, the worst cases, and totals by operation, dtype, layout and shape."""
+    """Return a Markdown report of the results."""
     worst = sorted((f for f in found if f.ratio), key=lambda f: f.ratio)[:SHOWN]
     problems = {str(f.case): f.problem for f in found if f.problem}
     parts = [

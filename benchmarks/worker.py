@@ -66,7 +66,7 @@ class Subject:
 
 @cache
 def write_byte_code() -> None:
-    """Compile the sources to byte code, as an installer does, so that first calls exclude this time."""
+    """Compile the sources to byte code, so that first calls exclude this time."""
     face = ROOT / "src" / "weft"
     for folder in (face, ROOT / "benchmarks", *(link.resolve() for link in face.iterdir() if link.is_dir())):
         compileall.compile_dir(folder, quiet=2)
@@ -134,7 +134,7 @@ class Worker:
         self.errors.close()
 
     def call(self, times: int = 1, save: str = "") -> dict[str, Any]:
-        """Call the program `times` times, and return the seconds of each call and the increases of counters.
+        """Call the program, and return the seconds of each call and the increases of counters.
 
         If `save` is given, the results of the last call are saved in that file.
         """
@@ -145,7 +145,10 @@ class Worker:
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """Send a request and return the answer, or raise WorkerError for an error or a missing answer."""
+        """Send a request to the process, and return the answer.
+
+        Raises WorkerError for an error or a missing answer.
+        """
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -196,14 +199,17 @@ def answer_request(subject: Subject, request: Mapping[str, Any]) -> dict[str, An
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error as one line of text, with the file name and line number where it was raised."""
+    """Return an error as one line of text, with the file and the line that raised the error."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     text = " ".join(str(error).split())[:160]
     return f"{type(error).__name__}: {text} ({Path(frame.filename).name}, line {frame.lineno})"
 
 
 def main() -> None:
-    """Load the program that the first input line names, and answer the requests on the following lines."""
+    """Load a program, and answer requests.
+
+    The first line of the input names the program. Each later line is a request.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # the program's output must not mix with the answers
     subject: Subject | None = None

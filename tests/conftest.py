@@ -51,10 +51,10 @@ def _on_one_device(request: pytest.FixtureRequest, tmp_path_factory: pytest.Temp
 
 
 def _end_if_lost(config: pytest.Config) -> None:
-    """End a parallel worker after a test that has lost a GPU. A new process then runs the next tests.
+    """End a parallel worker after a test that has lost a GPU.
 
-    Tests of faults lose simulated GPUs on purpose. The worker therefore goes on unless ``--device`` is "ptx", "cuda" or
-    the name of a lost device.
+    A new process then runs the next tests. Tests of faults lose simulated GPUs on purpose. The worker therefore goes on
+    unless ``--device`` is "ptx", "cuda" or the name of a lost device.
     """
     named = _device(config.getoption("--device"))
     devices = [*_devices.values(), *([] if isinstance(named, str) else [named])]
@@ -76,7 +76,10 @@ def cold_cache(tmp_path: Path) -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _release_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Free the plans of a module's tests, the devices to which only caches refer, and the blocks that pools keep."""
+    """Free the memory that a module's tests have used.
+
+    This includes plans, devices to which only caches refer, and cached blocks of memory pools.
+    """
     yield
     execute._plans.clear()
     plan_cache._known.clear()
@@ -108,7 +111,10 @@ def _cache_folder(config: pytest.Config, base: Path) -> Path:
 
 @cache
 def _device(name: str) -> Any:
-    """Return a device with a simulated driver for the names "stand-in" and "ptx", and otherwise the name."""
+    """Return a simulated device for the names "stand-in" and "ptx".
+
+    For other names, return the name itself.
+    """
     if name == "stand-in":
         from tests.stand_in import RunningDevice, RunningStandIn
 
@@ -171,13 +177,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the collected tests and modules, so that the garbage collector does not scan them repeatedly."""
+    """Freeze the collected tests, so that the garbage collector does not scan them."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files without GPU tests under ``-m gpu``, since a GPU machine may lack packages that they import."""
+    """Skip files without GPU tests under ``-m gpu``.
+
+    A GPU machine may lack packages that these files import.
+    """
     if config.option.markexpr != "gpu" or collection_path.suffix != ".py":
         return None
     return None if "gpu" in collection_path.read_text(encoding="utf-8") else True

@@ -1,4 +1,4 @@
-"""The architecture rules, as functions that return the violations in a source tree.
+"""The architecture rules, as functions that return violations.
 
 Each rule returns one line per violation. Tests check that the rules find deliberate violations (`test_rules.py`), and
 that the project has none, or at most a given number, which may only decrease (`test_project.py`).
@@ -169,7 +169,10 @@ def _components(edges: dict[str, set[str]]) -> list[set[str]]:
 
 
 def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] | None = None) -> list[str]:
-    """Return, in postorder, the nodes that are reachable from `starts` and not in `seen`, and add them to `seen`."""
+    """Return the nodes that are reachable from `starts`, in postorder.
+
+    The search does not enter nodes in `seen`. It adds the nodes that it returns to `seen`.
+    """
     seen, left = set() if seen is None else seen, []
     for start in starts:
         stack = [(start, False)]

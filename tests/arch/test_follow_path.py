@@ -1,6 +1,7 @@
-"""Tests that one evaluation of ``wf.exp(x) + y`` runs few functions, in few source files, with few changes of layer.
+"""Tests that an evaluation of ``wf.exp(x) + y`` runs few functions.
 
-The evaluation is the first one in a process, with the plan on disk, or a repeated one.
+The numbers of source files and of changes of layer are also limited. The evaluation is the first one in a process, with
+the plan on disk, or a repeated one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of the modules that ``import weft`` loads, of lazy names, and of the links to the layers' folders."""
+"""Tests of imports: loaded modules, lazy names, and links to the layers' folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the architecture rules: each rule finds a deliberate violation and accepts correct code."""
+"""Tests that each architecture rule finds a violation and accepts correct code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that the built wheel contains exactly the public modules and the files of the four layers.
+"""Tests that the wheel contains exactly the public modules and the layers' files.
 
 In the source tree, `src/weft` contains the public modules, and links to the folders of the layers.
 """

@@ -1,4 +1,4 @@
-"""Tests that run benchmark suites as commands with small problem sizes, and check the results."""
+"""Tests that run benchmark suites with small sizes, and check the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the benchmark command on the CPU, and on a simulated GPU with a stand-in for the CUDA driver."""
+"""Tests of the benchmark command on the CPU and on a simulated GPU."""
 
 from __future__ import annotations
 

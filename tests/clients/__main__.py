@@ -1,8 +1,8 @@
-"""A command that runs cases and programs that use other packages, and writes ``docs/package_results.md``.
+"""A command that runs programs with other packages, and documents the results.
 
-``python -m tests.clients`` requires the packages of the extra ``clients``. Each package's cases (`interop`) and each
-program (`packages`) run in separate processes. The document keeps its sections about missing packages, and lists
-programs whose packages are missing as not run.
+It writes ``docs/package_results.md``. ``python -m tests.clients`` requires the packages of the extra ``clients``. Each
+package's cases (`interop`) and each program (`packages`) run in separate processes. The document keeps its sections
+about missing packages, and lists programs whose packages are missing as not run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECTION = re.compile(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 
 
 def results_of(package: str) -> tuple[str, dict[str, str]] | None:
-    """Return a package's version and the outcome of each of its cases, or None if the package is not installed."""
+    """Return a package's version and the outcomes of its cases, or None if it is missing."""
     own = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "WEFT_DEVICE": "cpu", "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.clients.interop", package],

@@ -1,4 +1,6 @@
-"""Short cases of other packages with weft arrays: ``python -m tests.clients.interop PACKAGE`` prints JSON.
+"""Short cases of other packages with weft arrays.
+
+The command ``python -m tests.clients.interop PACKAGE`` prints the outcomes as JSON.
 
 A case is a function of an array of floats, an array of integers and the namespace, `weft` or `numpy`. It "fails", with
 a reason, if it raises an error on weft or if the results differ. It works "by a copy" if it returns a NumPy array for
@@ -209,9 +211,9 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without paths, and with the modules that it names in sorted order.
+    """Return the first line of an error's message, without differences between processes.
 
-    SciPy prints a set of modules. The set's order differs between processes, and the paths differ between machines.
+    Paths are removed. The names of modules are sorted, because SciPy prints sets of modules.
     """
     line = re.sub(r"(<module '[^']*') from '[^']*'>", r"\1>", (str(error).strip().splitlines() or [""])[0])
     module = re.compile("<module '[^']*'>")

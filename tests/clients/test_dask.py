@@ -1,6 +1,6 @@
-"""Tests of dask arrays whose chunks are weft arrays, in one process and on a cluster of two workers.
+"""Tests of dask arrays whose chunks are weft arrays.
 
-Opt-in: ``pytest -m clients``.
+They run in one process, and on a cluster of two workers. Opt-in: ``pytest -m clients``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ def test_the_operations_on_a_chunk_fuse() -> None:
 
 
 def make(block_info: Any = None) -> Any:
-    """Return a chunk of an array of consecutive numbers. `block_info` contains the position of the chunk."""
+    """Return a chunk of an array of consecutive numbers.
+
+    `block_info` contains the position of the chunk.
+    """
     (first, last), *_ = block_info[None]["array-location"]
     return wf.arange(first, last, dtype=np.float64)
 

@@ -1,4 +1,7 @@
-"""Tests that the document about other packages lists the outcome of every case, and no case with a wrong result."""
+"""Tests that the document about other packages lists the outcome of every case.
+
+No case that the document lists may have a wrong result.
+"""
 
 from __future__ import annotations
 

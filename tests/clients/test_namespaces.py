@@ -1,4 +1,7 @@
-"""Tests that, under ``weft run``, libraries with array API support accept calls with both weft and NumPy arrays."""
+"""Tests of libraries with array API support under ``weft run``.
+
+A call may have both weft and NumPy arrays as arguments.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of Numba's types, signatures and functions in weft's kernels. Opt-in: ``pytest -m clients``."""
+"""Tests of Numba's types, signatures and functions in weft's kernels.
+
+Opt-in: ``pytest -m clients``.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def test_types() -> None:
 
 
 def test_in_kernels() -> None:
-    """Test Numba's types in a signature, as dtypes and as casts, and functions with ``@njit`` or ``@vectorize``."""
+    """Test Numba's types, and functions that Numba has decorated, in a kernel."""
     float32 = numba.float32
 
     @cuda.jit(numba.void(numba.float64[:], numba.int32))

@@ -1,4 +1,4 @@
-"""Tests that programs with other packages print the same output under ``python`` and ``weft run``.
+"""Tests that programs with other packages have the same output under ``weft run``.
 
 The programs pass NumPy arrays to the packages. Opt-in: ``pytest -m clients``. Programs whose packages are missing are
 skipped.
@@ -33,7 +33,10 @@ def missing_packages(path: Path) -> list[str]:
 
 
 def run(path: Path, cache: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a child process. `options` are Python's options, before the path of the program."""
+    """Run a program in a child process.
+
+    `options` are Python's options, before the path of the program.
+    """
     own = {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache), "WEFT_DEVICE": "cpu", "MPLBACKEND": "Agg"}
     command = [sys.executable, *options, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own}, cwd=cache)

@@ -1,4 +1,4 @@
-"""Tests that stumpy's GPU functions for matrix profiles have the results of stumpy's CPU functions.
+"""Tests that stumpy's GPU functions have the results of its CPU functions.
 
 The GPU functions run on the CPU device. Only stumpy's import of ``numba.cuda`` is redirected to `weft.cuda`.
 

@@ -1,6 +1,7 @@
-"""Tests of arrays in CPU memory that weft shares with other packages without a copy.
+"""Tests of arrays that weft shares with other packages without a copy.
 
-Both sides have the same address and see each other's writes. JAX's arrays are read-only on weft.
+The arrays are in CPU memory. Both sides have the same address and see each other's writes. JAX's arrays are read-only
+on weft.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Explicit kernels for tests of code generation, with their arguments, launches and expected results.
+"""Explicit kernels for tests of code generation, with expected results.
 
 An explicit kernel is written in terms of threads and blocks, like the kernels of users.
 """
@@ -19,7 +19,7 @@ ALL = 0xFFFFFFFF
 
 @dataclass
 class Program:
-    """An explicit kernel with its launch, its arguments, and the expected contents of the arrays after the launch."""
+    """An explicit kernel, with a launch and the expected results."""
 
     kernel: Kernel
     arguments: list[Any]
@@ -50,7 +50,7 @@ class Builder(KernelBuilder):
 
 
 def block_sums() -> Program:
-    """Return a kernel in which each block computes the sum of 64 elements by a tree reduction in shared memory."""
+    """Return a program in which each block sums 64 elements by a tree reduction."""
     b = Builder("block_sums")
     x, out = b.pointer("x", "f8"), b.pointer("out", "f8", writable=True)
     t, kept, half = b.one("thread_index", axis=0), b.shared("f8", 64), b.local("i4")
@@ -71,7 +71,10 @@ def block_sums() -> Program:
 
 
 def shuffled(dtype: Any, mode: str, width: int) -> Program:
-    """Return a kernel with a shuffle whose operand (a lane, distance or mask, by `mode`) differs between lanes."""
+    """Return a program with a shuffle whose operand differs between lanes.
+
+    The operand is a lane, a distance or a mask, depending on `mode`.
+    """
     b = Builder("shuffled")
     dtype = np.dtype(dtype)
     x, out = b.pointer("x", dtype), b.pointer("out", dtype, writable=True)
@@ -91,7 +94,7 @@ def shuffled(dtype: Any, mode: str, width: int) -> Program:
 
 
 def votes() -> Program:
-    """Return a kernel in which the lower half of each warp votes and matches values."""
+    """Return a program in which the lower half of each warp votes and matches values."""
     b = Builder("votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True)
     i, mask = b.grid_index(), b.constant(0xFFFF, U4)
@@ -120,7 +123,7 @@ def votes() -> Program:
 
 
 def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Program:
-    """Return a kernel that reduces the values of the lanes in `mask`, separately for each warp.
+    """Return a program that reduces the values of the lanes in `mask`, separately for each warp.
 
     The mask is a constant of the kernel if `known`, otherwise an argument.
     """
@@ -142,9 +145,9 @@ def warp_reductions(dtype: Any, kind: str, mask: int, known: bool = True) -> Pro
 
 
 def histogram() -> Program:
-    """Return a kernel that counts values in shared memory, and then adds each block's counts to global memory.
+    """Return a program that counts values, and computes the maximum of the values.
 
-    The kernel also computes the maximum of the values.
+    Each block counts in shared memory, and then adds its counts to global memory.
     """
     b = Builder("histogram")
     x, out, top = b.pointer("x", "i4"), b.pointer("out", "u4", writable=True), b.pointer("top", "f4", writable=True)
@@ -166,7 +169,7 @@ def histogram() -> Program:
 
 
 def counters() -> Program:
-    """Return a kernel with atomic counters that wrap around, and a maximum computed by compare-and-swap."""
+    """Return a program with atomic counters that wrap around, and a compare-and-swap loop."""
     b = Builder("counters")
     out, best = b.pointer("out", "u4", writable=True), b.pointer("best", "i8", writable=True)
     i, zero, one = b.grid_index(), b.constant(0), b.constant(1)
@@ -187,7 +190,7 @@ def counters() -> Program:
 
 
 def recursion() -> Program:
-    """Return a kernel that calls a recursive function (Fibonacci numbers) and a function of complex numbers."""
+    """Return a program with a recursive function, and a function of complex numbers."""
     b = Builder("recursion")
     c8 = np.dtype("c8")
     with b.function("fibonacci", [I8], [I8]) as (n,):
@@ -218,7 +221,7 @@ def recursion() -> Program:
 
 
 def memory() -> Program:
-    """Return a kernel that uses typed views of dynamic shared memory, and arrays in constant memory."""
+    """Return a program with views of dynamic shared memory, and arrays in constant memory."""
     b = Builder("memory")
     out, zs = b.pointer("out", "f8", writable=True), b.pointer("zs", "c16")
     t = b.one("thread_index", axis=0)
@@ -239,7 +242,7 @@ def memory() -> Program:
 
 
 def block_votes() -> Program:
-    """Return a kernel that uses votes among the threads of a block, memory fences, and the clock."""
+    """Return a program with votes among the threads of a block, memory fences, and the clock."""
     b = Builder("block_votes")
     x, out = b.pointer("x", "i4"), b.pointer("out", "i4", writable=True)
     i = b.grid_index()

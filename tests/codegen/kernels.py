@@ -1,4 +1,7 @@
-"""Logical kernels (not yet mapped to threads) for tests of code generation, and arguments for them."""
+"""Logical kernels for tests of code generation, and arguments for the kernels.
+
+Logical kernels are not mapped to threads yet.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks of a launch of `threaded`, at most `most` if the kernel has a grid-stride loop."""
+    """Return the number of blocks of a launch of `threaded`.
+
+    If `threaded` has a grid-stride loop, the number is at most `most`.
+    """
     names = [p.value.name for p in kernel.parameters]
     extents = [int(arguments[names.index(level.extent.name)]) for level in find_nest(kernel).levels]
     wanted = -(-prod(extents) // threaded.attributes["per_block"])
@@ -221,7 +227,7 @@ def two_loops(first: str, second: str) -> Kernel:
 
 
 def centred_columns(dtype: Any = np.float64) -> Kernel:
-    """Return the kernel out[j, i] = x[j, i] - sum(x[:, i]). Every thread needs the sum of its column."""
+    """Return the kernel out[j, i] = x[j, i] - sum(x[:, i])."""
     b = KernelBuilder("centred_columns")
     x = b.pointer("x", dtype)
     out = b.pointer("out", dtype, writable=True)

@@ -1,4 +1,6 @@
-"""``python -m tests.codegen.random_explicit --programs 200 --seed 0`` runs random explicit kernels in four ways.
+"""A command that runs random explicit kernels in four ways.
+
+The command is ``python -m tests.codegen.random_explicit --programs 200 --seed 0``.
 
 Each program is interpreted forwards and backwards. It is also compiled for the CPU twice: to loops between barriers,
 and to one coroutine per thread. All four results must have the same bits. The program is also compiled for a GPU, and
@@ -178,7 +180,7 @@ class Writer:
         (self.same if same else self.different)[-1].append(loop.results[0])
 
     def scope(self, meets: bool) -> None:
-        """Write a loop with two exits: at the beginning by a counter, and in the middle by a condition."""
+        """Write a loop with two exits: by a counter at the beginning, by a condition in the middle."""
         same = meets and self.random.random() < 0.7
         b = self.b
         label, left = f"way{self.labels}", b.local(I4)
@@ -256,7 +258,7 @@ class Writer:
             b.emit("warp_barrier", (mask,))
 
     def finish(self) -> Kernel:
-        """Write the whole kernel. Its last statements load a local variable, and add a value to one of the results."""
+        """Write the whole kernel."""
         with self.b.scope("kernel"):
             self.body(True, self.random.randrange(4, 10))
             if self.random.random() < 0.3:
@@ -269,7 +271,10 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all four ways, and compile it for a GPU. Raise an error if the results differ."""
+    """Run a random program in all four ways, and compile it for a GPU.
+
+    Raise an error if the results differ. If `assembled`, the code for the GPU is also assembled.
+    """
     writer = Writer(seed)
     kernel = writer.finish()
     verify_kernel(kernel)

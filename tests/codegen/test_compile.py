@@ -1,4 +1,7 @@
-"""Tests of the files that weft writes if ``WEFT_DUMP`` is set, and of the error if they cannot be written."""
+"""Tests of the files that weft writes if ``WEFT_DUMP`` is set.
+
+If weft cannot write the files, it raises an error.
+"""
 
 from __future__ import annotations
 

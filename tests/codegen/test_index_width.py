@@ -1,4 +1,4 @@
-"""Tests of the size limit up to which kernels compute indices in 32 bits."""
+"""Tests of the size limit of kernels that compute indices in 32 bits."""
 
 from __future__ import annotations
 

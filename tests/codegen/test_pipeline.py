@@ -1,4 +1,4 @@
-"""Tests that the list of passes is complete, and that every pass leaves a valid kernel."""
+"""Tests that the list of passes is complete, and that each pass leaves a valid kernel."""
 
 from __future__ import annotations
 

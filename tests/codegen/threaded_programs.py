@@ -1,4 +1,6 @@
-"""``python -m tests.codegen.threaded_programs --programs 25 --seed 0`` runs random array programs.
+"""A command that runs random array programs as GPU threads in the interpreter.
+
+The command is ``python -m tests.codegen.threaded_programs --programs 25 --seed 0``.
 
 The programs are those of `tests.fuzz`. Each kernel is printed, parsed and verified, also after passes for the CPU and
 for GPUs. In place of compiled code, the interpreter runs the form that is mapped to GPU threads, with checked accesses.
@@ -55,7 +57,10 @@ def checked(kernel: Kernel) -> Kernel:
 
 
 def obtain_function(device: Any, kernel: Kernel, digest: str = "") -> Kernel:
-    """Map a logical kernel to GPU threads. Return the mapped kernel, which `launch` interprets, in place of code."""
+    """Map a logical kernel to GPU threads, and return the mapped kernel.
+
+    `launch` interprets this kernel in place of code.
+    """
     text = print_kernel(kernel)
     if text not in _functions:
         kernel = checked(kernel)
@@ -84,7 +89,10 @@ def adopt(values: np.ndarray, device: Any) -> Storage:
 
 
 def memory(address: int, dtype: np.dtype) -> tuple[np.ndarray, int]:
-    """Return the buffer that contains an address, as an array, and the index of the element at the address."""
+    """Return the buffer that contains an address, and the index of the element there.
+
+    The buffer is returned as an array of the given dtype.
+    """
     start = max((a for a in _sizes if a <= address + PADDING), default=0)
     offset, size = address - start, _sizes.get(start, 0)
     assert offset % dtype.itemsize == 0
@@ -111,7 +119,7 @@ def launch(device: CpuDevice, kernel: Kernel, parallel: tuple[int, ...], work: i
 
 
 def main() -> int:
-    """Run the programs, and return the number of programs whose results differ from NumPy's, at most 100."""
+    """Run the programs, and return the number of wrong programs, at most 100."""
     parser = argparse.ArgumentParser(prog="tests.codegen.threaded_programs")
     parser.add_argument("--programs", type=int, default=25)
     parser.add_argument("--seed", type=int, default=0)

@@ -1,4 +1,4 @@
-"""A pytest plugin that runs CuPy's tests with weft, or NumPy, in place of ``cupy``.
+"""A pytest plugin that runs CuPy's tests with weft or NumPy in place of CuPy.
 
 The plugin is configured by the environment variables ``CUPY_TESTS_*``, which `tests.conformance.cupy_suite` sets. It
 writes a file with one line of JSON for each test. Invariant: of the checkout of CuPy, only ``cupy/testing`` and the
@@ -116,7 +116,7 @@ class _FftConfiguration(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """An importer that creates stand-ins for those modules of CuPy that are not in `sys.modules`."""
+    """An importer of stand-ins for modules of CuPy."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> Any:
         package = fullname.partition(".")[0]
@@ -145,7 +145,10 @@ def _module_of(array: Any) -> Any:
 
 
 def install_stand_ins() -> None:
-    """Install the backend as ``cupy``, stand-ins as CuPy's other modules, and ``cupy.testing`` from the checkout."""
+    """Install the backend as ``cupy``, and stand-ins as CuPy's other modules.
+
+    ``cupy.testing`` is loaded from the checkout.
+    """
     sys.meta_path.insert(0, _Finder())
     cupy: Any = _install(_DelegatingModule("cupy", BACKEND))
     cupy.asnumpy = lambda a, *rest, **options: np.asarray(a)
@@ -176,7 +179,10 @@ def install_stand_ins() -> None:
 
 
 def _load_loops(path: Path) -> None:
-    """Load ``cupy.testing._loops`` without its use of the method `get`, which only CuPy's arrays have."""
+    """Load ``cupy.testing._loops``, with a call of the method `get` replaced.
+
+    Only CuPy's arrays have this method.
+    """
     module = types.ModuleType("cupy.testing._loops")
     module.__file__ = str(path)
     text = path.read_text().replace("cupy_r[mask].get()", "cupy.asnumpy(cupy_r)[mask]")

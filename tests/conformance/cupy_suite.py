@@ -1,4 +1,4 @@
-"""A command that runs CuPy's unmodified tests, once with weft and once with NumPy in place of CuPy.
+"""A command that runs CuPy's unmodified tests with weft and with NumPy.
 
 ``python -m tests.conformance.cupy_suite CHECKOUT [FOLDER ...]``, where CHECKOUT is a checkout of CuPy, which is not part
 of this project. The tests of a folder run in a child process (`cupy_child`). By default, every tenth parametrization
@@ -37,7 +37,10 @@ LIMIT = 1800  # seconds that the files of a folder may take
 
 
 def run_files(checkout: Path, names: list[str], backend: str, every: int) -> dict[str, tuple[str, str]]:
-    """Run files of CuPy's tests in one process. Return outcomes and reasons of failures, by the names of the tests."""
+    """Run files of CuPy's tests in one process.
+
+    Return a dict from the names of the tests to the outcomes and the reasons of failures.
+    """
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "results"
         results.touch()

@@ -1,9 +1,9 @@
-"""A command that runs NPBench's unmodified NumPy programs on weft, and compares all arrays with NumPy's.
+"""A command that runs NPBench's unmodified programs on weft and on NumPy.
 
-``python -m tests.conformance.npbench FOLDER [NAME ...]``, where FOLDER is a checkout of spcl/npbench, which is not part
-of this project. The command prints one line per program. The exit status is the number of programs that differ or raise
-an error. All programs run in this process. ``python -m benchmarks --suite npbench`` measures each program in a separate
-process.
+All results are compared. ``python -m tests.conformance.npbench FOLDER [NAME ...]``, where FOLDER is a checkout of
+spcl/npbench, which is not part of this project. The command prints one line per program. The exit status is the number
+of programs that differ or raise an error. All programs run in this process. ``python -m benchmarks --suite npbench``
+measures each program in a separate process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.subjects import compare
 
 
 def run(spec: dict[str, Any], side: str) -> tuple[dict[str, Any], float, float]:
-    """Return a program's results on weft or NumPy, and the times in seconds of its first and second call."""
+    """Return a program's results, and the seconds of its first and its second call."""
     subject = load({**spec, "side": side})
     seconds = []
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A command that runs numba-cuda's own unmodified tests on `weft.cuda`, and counts the tests that pass.
+"""A command that runs numba-cuda's unmodified tests on `weft.cuda`.
 
 ``python -m tests.conformance.numba_cuda FOLDER [PART_OF_A_FILE_NAME ...]``, where FOLDER is an unpacked wheel of
 numba-cuda, which is not part of this project. Each test file runs in a child process, in which ``numba.cuda`` is
@@ -134,7 +134,10 @@ def reason_not_run(name: str) -> str | None:
 
 
 def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
-    """Run all tests of a file. Return outcomes and reasons of failures, by the names of the tests."""
+    """Run all tests of a file.
+
+    Return a dict from the names of the tests to the outcomes and the reasons of failures.
+    """
     results: dict[str, tuple[str, str]] = {}
     while True:
         running, ended = _run_child(folder, name, results)
@@ -146,7 +149,10 @@ def run_file(folder: Path, name: str) -> dict[str, tuple[str, str]]:
 
 
 def _run_child(folder: Path, name: str, results: dict[str, tuple[str, str]]) -> tuple[str | None, bool]:
-    """Run a file's remaining tests in a child. Return the unfinished test or None, and whether all tests have ended."""
+    """Run the remaining tests of a file in a child process.
+
+    Return the unfinished test, or None, and whether all tests have ended.
+    """
     environment = dict(
         os.environ, WEFT_DEVICE="cpu", PYTHONPATH=os.pathsep.join(["src", os.environ.get("PYTHONPATH", "")])
     )

@@ -1,4 +1,4 @@
-"""A child process that runs one file of numba-cuda's tests, with `weft.cuda` in place of ``numba.cuda``.
+"""A child process that runs one file of numba-cuda's tests on `weft.cuda`.
 
 ``python -m tests.conformance.numba_cuda_child FOLDER cudapy/test_atomics`` reads the names of the tests to skip from
 the standard input, as JSON. It reports the beginning and the end of each test by a line of JSON that follows a byte 1.
@@ -215,7 +215,7 @@ def _testing(base: type) -> types.ModuleType:
 
 
 def _shim(tests: Path) -> str:
-    """Create a folder for ``PYTHONPATH``, so that child processes of tests import the same stand-ins."""
+    """Create a folder for ``PYTHONPATH``, with which child processes import the stand-ins."""
     folder = tempfile.mkdtemp(prefix="weft-conformance-")
     text = (
         "import pathlib, sys\n"
@@ -343,7 +343,10 @@ def install(tests: Path) -> None:
 
 
 def _exec_with_source(text: Any, *namespaces: Any) -> None:
-    """Execute text and keep its source, as notebooks do, so that weft need not reconstruct it from byte code."""
+    """Execute text and keep its source, as notebooks do.
+
+    Weft need not reconstruct the source from byte code.
+    """
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)
@@ -381,7 +384,7 @@ def _export_interface() -> None:
 
 
 class Plugin:
-    """A pytest plugin that imports the test file under Numba's name, and reports every test to the parent process."""
+    """A pytest plugin that reports every test to the parent process."""
 
     def __init__(self, done: frozenset[str]) -> None:
         self.done = done

@@ -99,5 +99,5 @@ DIFFERENCES: dict[str, str] = {
 
 
 def entry_for(name: str) -> str | None:
-    """Return the longest key of `DIFFERENCES` with which the name of a failing test begins, or None."""
+    """Return the longest key of `DIFFERENCES` that is a prefix of a test's name, or None."""
     return max((entry for entry in DIFFERENCES if name.startswith(entry)), key=len, default=None)

@@ -1,7 +1,7 @@
-"""A command that runs pyhpc-benchmarks' unmodified NumPy programs on weft, and compares the results with NumPy's.
+"""A command that runs pyhpc-benchmarks' unmodified programs on weft and on NumPy.
 
-``python -m tests.conformance.pyhpc FOLDER [SIZE]``, where FOLDER is a checkout of dionhaefner/pyhpc-benchmarks, which
-is not part of this project.
+The results are compared. ``python -m tests.conformance.pyhpc FOLDER [SIZE]``, where FOLDER is a checkout of
+dionhaefner/pyhpc-benchmarks, which is not part of this project.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tests that Python blocks of the documents and cells of their notebooks print the output that is shown.
+"""Tests that Python code in the documents prints the output that is shown.
 
-The blocks of a document run in order in one namespace. A ``text`` block directly after a Python block is the expected
-output, in which ``...`` matches any text. Functions in a block have the document as their source file, with its line
-numbers.
+The code is in blocks, and in cells of notebooks. The blocks of a document run in order in one namespace. A ``text``
+block directly after a Python block is the expected output, in which ``...`` matches any text. Functions in a block have
+the document as their source file, with its line numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("do
 
 @dataclass
 class CodeBlock:
-    """A Python block of a document: the index of its first line, its lines, and its expected output if there is one."""
+    """A Python block of a document.
+
+    `first` is the index of its first line. `prints` is the expected output, if there is one.
+    """
 
     first: int
     lines: list[str]
@@ -53,7 +56,10 @@ def find_blocks(text: str) -> list[CodeBlock]:
 
 
 def run_blocks(name: str, text: str) -> None:
-    """Run the Python blocks of a document. Raise AssertionError if a block prints something unexpected."""
+    """Run the Python blocks of a document.
+
+    Raise AssertionError if a block prints something unexpected.
+    """
     blocks = find_blocks(text)
     program = [""] * (text.count("\n") + 1)
     for block in blocks:

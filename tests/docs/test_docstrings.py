@@ -1,4 +1,4 @@
-"""Tests that public names have docstrings, and that the examples in them print what they show."""
+"""Tests that public names have docstrings, and that their examples are correct."""
 
 from __future__ import annotations
 

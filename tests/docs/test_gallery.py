@@ -1,4 +1,7 @@
-"""Tests that the gallery has a page for each program, and that programs in its folder have NumPy's results on weft."""
+"""Tests that the gallery has a page for each program.
+
+Programs in the gallery's folder are run on weft and compared with NumPy.
+"""
 
 from __future__ import annotations
 

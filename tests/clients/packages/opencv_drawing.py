@@ -1,4 +1,4 @@
-"""An image in which OpenCV draws, and the shapes that OpenCV finds in it."""
+"""Draw an image with OpenCV, and find shapes in the image."""
 
 import cv2
 import numpy as np

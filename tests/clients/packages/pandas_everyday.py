@@ -1,4 +1,4 @@
-"""Evaluate everyday pandas expressions with NumPy arrays as columns, masks, keys or operands."""
+"""Evaluate everyday pandas expressions with NumPy arrays."""
 
 import warnings
 

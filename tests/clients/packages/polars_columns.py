@@ -1,4 +1,4 @@
-"""NumPy arrays as columns in polars and pyarrow, and assignment to masked elements of an h5py dataset."""
+"""NumPy arrays in polars, pyarrow and h5py."""
 
 import h5py
 import numpy as np

@@ -1,4 +1,4 @@
-"""Tests of printing, parsing, verifying and interpreting explicit kernels, before and after the passes."""
+"""Tests that explicit kernels are printed, parsed, verified and interpreted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OLD_GPU = Target("sm_75", "cuda", "nvptx64-nvidia-cuda", "sm_75")
 
 
 def run(program: Program, kernel: Kernel, *, backwards: bool = False) -> None:
-    """Interpret `kernel`, a version of the program's kernel, and compare the results with the expected results."""
+    """Interpret a version of the program's kernel, and check the results."""
     arguments = [a.copy() if isinstance(a, np.ndarray) else a for a in program.arguments]
     given = []
     for parameter, argument in zip(kernel.parameters, arguments, strict=True):
@@ -54,7 +54,7 @@ def test_programs(name: str) -> None:
 
 
 def test_blocks_meet() -> None:
-    """Test that every block sees, after a grid barrier, the writes of all blocks before the barrier."""
+    """Test that a grid barrier makes the writes of each block visible to all blocks."""
     b = Builder("meets")
     x, out = b.pointer("x", "i4", writable=True), b.pointer("out", "i4", writable=True)
     i = b.grid_index()

@@ -1,4 +1,4 @@
-"""Tests of the text form of kernel IR: its layout, round trips through the parser, and parser errors."""
+"""Tests of the text form of kernel IR: layout, round trips and parser errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the verifier, with valid kernels and with kernels that each break one rule."""
+"""Tests of the verifier, with valid kernels and with kernels that break a rule."""
 
 from __future__ import annotations
 

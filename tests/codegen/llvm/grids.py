@@ -58,9 +58,9 @@ def run(
     shared_bytes: int = 0,
     function: Any = None,
 ) -> None:
-    """Compile a kernel, unless its compiled `function` is given, and run it. Arrays are written in place.
+    """Run a kernel on the CPU device. Arrays are written in place.
 
-    The most recently compiled kernel is cached.
+    The kernel is compiled, unless `function` is the compiled kernel. The most recently compiled kernel is cached.
     """
     sizes = [(*axes, 1, 1)[:3] for axes in (grid, block)]
     device().launch_grid(function or load(kernel), sizes[0], sizes[1], shared_bytes, pack(kernel, arguments))  # type: ignore[arg-type]

@@ -23,7 +23,7 @@ FULL = 0xFFFFFFFF
 
 @dataclass
 class Context:
-    """The context of a statement: the threads that execute it, its depth, and the loops around it."""
+    """The context in which a statement is generated."""
 
     together: bool = True  # executed by all threads of the block
     warps: bool = True  # executed by all threads of a warp, or by none
@@ -194,7 +194,10 @@ class Program:
             self.b.leave(label)
 
     def give_up(self, context: Context) -> None:
-        """Emit an exit from the kernel under a condition that may differ between threads. In loops, often emit none."""
+        """Emit an exit from the kernel under a condition that may differ between threads.
+
+        In loops, half of the calls emit nothing.
+        """
         if context.loops and self.rng.random() < 0.5:
             return
         with self.b.if_(self.condition(True)):

@@ -1,4 +1,4 @@
-"""Tests that PTX accesses arrays aligned to 16 or 64 bytes in vectors of 16 bytes, and other arrays without vectors."""
+"""Tests that PTX accesses aligned arrays, and only these, in vectors of 16 bytes."""
 
 from __future__ import annotations
 

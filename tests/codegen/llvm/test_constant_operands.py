@@ -1,4 +1,4 @@
-"""Tests of calls to the host's vector library in which one operand is the same constant for all elements."""
+"""Tests of calls to the host's vector library with a constant operand."""
 
 from __future__ import annotations
 

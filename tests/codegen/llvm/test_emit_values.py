@@ -1,4 +1,4 @@
-"""Tests of products of an index and an integer constant whose value has been changed by casts."""
+"""Tests of products of an index and a constant that casts have changed."""
 
 from __future__ import annotations
 

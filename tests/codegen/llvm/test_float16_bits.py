@@ -1,4 +1,7 @@
-"""Tests of conversions from and to float16 on x86 processors that have no instructions for them."""
+"""Tests of conversions from and to float16 on old x86 processors.
+
+These processors have no instructions for the conversions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 
 
 def converted(x: np.ndarray, dtype: Any) -> np.ndarray:
-    """Cast an array to `dtype` by two compiled loops: one over vectors, and one over the remaining elements."""
+    """Cast an array to `dtype` in a kernel that is compiled for the target `OLD`."""
     b = KernelBuilder("converted")
     source, out = b.pointer("x", x.dtype, noalias=True), b.pointer("out", dtype, writable=True, noalias=True)
     n = b.scalar("n")
@@ -42,7 +45,7 @@ def test_every_float16_becomes_a_wider_float(dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_wider_floats_are_rounded_to_nearest_even(dtype: type) -> None:
-    """Test casts of all float16 values, of the midpoints of adjacent values, and of floats next to the midpoints."""
+    """Test casts of all float16 values, of their midpoints, and of floats next to the midpoints."""
     exact = EVERY.astype(dtype)
     with np.errstate(all="ignore"):
         midpoints = (exact[:-1] + exact[1:]) / 2

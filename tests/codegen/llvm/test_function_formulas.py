@@ -1,4 +1,4 @@
-"""Tests of elementary functions: error bounds, special values, and equal results at all positions in an array."""
+"""Tests of elementary functions: error bounds, special values and positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
 
 
 def units_off(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return the errors of results in units in the last place, given exact results in a wider type."""
+    """Return the errors of `found` in units in the last place.
+
+    `exact` contains the exact results in a wider type.
+    """
     kind = found.dtype
     with np.errstate(all="ignore"):
         rounded = exact.astype(kind)
@@ -69,7 +72,7 @@ def test_error_of_float64(name: str) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_special_values(name: str, kind: type) -> None:
-    """Compare results with NumPy's in a wider type for special values, and for arguments near overflow or underflow."""
+    """Test special values, and arguments near overflow or underflow."""
     tiny, least = np.finfo(kind).tiny, np.finfo(kind).smallest_subnormal
     ends = [88.72283, 88.72284, 103.97, 103.98, 709.782712893384, 709.7827128933841, 744.44, 745.13, 745.14]
     whole = [1, 2, 8, 126, 127, 128, 129, 149, 150, 1022, 1023, 1024, 1025, 1074, 1075, 0.5]
@@ -89,7 +92,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_position(name: str, kind: type) -> None:
-    """Test that an element has the same result in a vector, in a remainder, as the only element, and on `simt`."""
+    """Test that elements have the same results in slices of the array, and on `simt`."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):
@@ -127,7 +130,7 @@ def test_a_machine_without_fused_multiply_add_calls_the_library() -> None:
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("name", ["fmod", "remainder", "floor_divide"])
 def test_remainders_are_exact(name: str, kind: type) -> None:
-    """Compare remainders and floored quotients with NumPy's, for random bits and for quotients near integers."""
+    """Compare remainders and floored quotients with NumPy's."""
     source, count = np.random.default_rng(2), 20_001
     integer = np.dtype(f"u{np.dtype(kind).itemsize}")
     x, y = (source.integers(0, 1 << 8 * integer.itemsize, count, integer).view(kind) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Tests of user-written kernels on the host: atomics, and grids whose first axis indexes an array's rows or columns."""
+"""Tests of user-written kernels on the host: atomics, and grids over matrices."""
 
 from __future__ import annotations
 

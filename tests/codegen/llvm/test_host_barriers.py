@@ -1,4 +1,4 @@
-"""Tests of synchronization in explicit kernels on the CPU: barriers, warps, grids, and deadlocks."""
+"""Tests of synchronization in explicit kernels on the CPU."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mask(b: KernelBuilder, bits: int = FULL) -> Value:
 
 
 def reduction(guard: bool = False) -> KernelBuilder:
-    """Return a builder of a kernel that sums the elements of each block by a tree reduction in shared memory.
+    """Return a builder of a kernel that sums each block by a tree reduction.
 
     With `guard`, threads beyond the end of the array return before the first barrier.
     """
@@ -100,7 +100,7 @@ def test_threads_that_returned_count_as_arrived() -> None:
 
 
 def test_barriers_of_blocks_with_three_axes() -> None:
-    """Test that, after a barrier, thread i of n reads what thread n - 1 - i wrote before. Indices are linear."""
+    """Test that, after a barrier, thread i of n reads what thread n - 1 - i wrote."""
     b = builder("opposite")
     out = b.pointer("out", np.int32, writable=True)
     shared = b.shared(np.int32, 64)
@@ -427,7 +427,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Test a shuffle with a full mask. Half of the warp's lanes execute it, and the other lanes end."""
+    """Test a shuffle with a full mask that only half of the warp's lanes execute."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

@@ -170,9 +170,10 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches a kernel, and a list to which each guard search appends its number of bounds.
+    """Return a function that launches a kernel, and a list of numbers of bounds.
 
-    With `bounds`, loops over threads omit the threads without work.
+    Each search for guards appends the number of bounds that it finds. With `bounds`, loops over threads omit the
+    threads without work.
     """
     counts: list[int] = []
     find = GuardFinder.find
@@ -202,7 +203,7 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 
 
 def check(seed: int) -> tuple[str, int]:
-    """Compare a random kernel compiled with bounds on its threads, compiled without bounds, and run as plain Python.
+    """Compare a random kernel compiled with bounds, compiled without, and run in plain Python.
 
     Return a description of the first difference, or "", and the number of bounds. A kernel whose integers may overflow,
     or which may divide by 0, is not run as plain Python.
@@ -316,7 +317,10 @@ FORMS = {
 
 
 def guarded_kernel(function: Any) -> str:
-    """Return the text of a kernel with the body of `function`. `i` is the thread's index, and `n` is `x.size`."""
+    """Return the text of a kernel with the body of `function`.
+
+    The text defines `i` as the thread's index, and `n` as `x.size`.
+    """
     lines = inspect.getsource(function).splitlines()
     return "\n".join(["def kernel(x, o):", "    i = cuda.grid(1)", "    n = x.size", *lines[1:]]) + "\n"
 
@@ -399,7 +403,7 @@ def test_a_loop_over_threads_is_divided_at_a_guard() -> None:
 
 
 def test_the_loop_over_threads_ends_at_the_guard() -> None:
-    """Test that a guard on two indices bounds the loops over both thread axes, for each order of the indices."""
+    """Test that a guard on two indices bounds the loops over both thread axes."""
     for order in ("i, j", "j, i"):
         text = f"def kernel(x, o):\n    {order} = cuda.grid(2)\n    if i < x.shape[0] and j < x.shape[1]:\n        o[i, j] = x[i, j] * 2\n"
         launch, counts = compiled(text, True)

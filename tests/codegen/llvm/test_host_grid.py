@@ -1,4 +1,4 @@
-"""Tests of thread indices and addresses in explicit kernels that run on the host."""
+"""Tests of thread indices and addresses in explicit kernels on the host."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def in_a_loop(x: Any, y: Any, o: Any) -> None:
 @pytest.mark.parametrize("size", [8, 16, 61])
 @pytest.mark.parametrize("kernel", [by_threads, by_threads_with_masks, by_narrow_integers, in_a_loop])
 def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
-    """Test loops with indices of different widths. LLVM 22 vectorizes them wrongly if it knows the indices' ranges."""
+    """Test loops with indices of different widths.
+
+    LLVM 22 vectorizes such loops wrongly if it knows the ranges of the indices.
+    """
     x, y = np.arange(64, dtype=np.int16), np.arange(64, dtype=np.int16) * 100
     out = np.zeros(size, np.int16)
     with wf.device(device):
@@ -72,7 +75,7 @@ def test_products_of_indices_wrap_around(kernel: Any) -> None:
 
 
 def test_addresses_are_computed_from_64_bit_indices() -> None:
-    """Test that an address uses the 64-bit index itself, not a copy that was narrowed and widened again."""
+    """Test that no address is computed from an index that was narrowed to 32 bits."""
 
     @cuda.jit
     def copy(x: Any, out: Any) -> None:

@@ -34,7 +34,7 @@ def written_out(count: int, in_loop: bool) -> Any:
 @pytest.mark.parametrize("in_loop", [False, True])
 @pytest.mark.parametrize("count", [5, 60])
 def test_many_barriers(count: int, in_loop: bool) -> None:
-    """Test the results, and that the code of a kernel with many barriers is split into many functions."""
+    """Test that the code of a kernel with many barriers is split into functions."""
     kernel = written_out(count, in_loop)
     x = np.random.default_rng(0).integers(1 << 40, 1 << 50, 120)
     out = np.zeros_like(x)

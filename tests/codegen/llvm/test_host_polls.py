@@ -44,7 +44,10 @@ def unknown_iterations(x: Any, out: Any) -> None:
     ],
 )
 def test_loops_with_few_iterations_do_not_poll(function: Any, reference: Any, polls: int) -> None:
-    """Test that a loop polls only if it has many iterations, or an unknown number. A poll also follows each block."""
+    """Test that a loop polls only if it has many or an unknown number of iterations.
+
+    One more poll follows each block.
+    """
     kernel = cuda.jit(function)
     x, out = np.arange(200.0), np.zeros(100)
     kernel[2, 64](x, out)

@@ -1,4 +1,4 @@
-"""Tests of kernels on the host in which each CPU thread updates a private copy of an array."""
+"""Tests of kernels on the host in which threads update private copies of arrays."""
 
 from __future__ import annotations
 

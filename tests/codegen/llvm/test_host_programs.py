@@ -1,4 +1,4 @@
-"""Tests that explicit kernels compiled for the CPU have the expected results, or those of the interpreter."""
+"""Tests of the results of explicit kernels that are compiled for the CPU."""
 
 from __future__ import annotations
 

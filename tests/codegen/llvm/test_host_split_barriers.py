@@ -16,7 +16,7 @@ FULL = 0xFFFFFFFF
 
 
 def check_vectors(moved: Any, block: int, expected: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Run a kernel on five blocks. Check that its results are those of `expected`, and that its code has no gathers."""
+    """Check a kernel's results on five blocks, and that its code has no gathers."""
     x = np.random.default_rng(0).integers(-100, 100, 5 * block)
     out = np.zeros_like(x)
     kernel = cuda.jit(moved)
@@ -98,7 +98,7 @@ def test_elements_at_a_distance_known_at_run_time_are_accessed_one_by_one() -> N
 @pytest.mark.parametrize("again", [False, True], ids=["at the end", "before a barrier"])
 @pytest.mark.parametrize("shape", [(32, 1), (96, 1), (16, 8), (40, 3), (1000, 1)])
 def test_only_some_warps_take_a_branch(shape: tuple[int, int], again: bool) -> None:
-    """Compare warp operations, in a branch that at most one warp of a block takes, with those on `simt::backward`."""
+    """Test warp operations in a branch that at most one warp of a block takes."""
 
     @cuda.jit
     def kernel(x: Any, out: Any, again: Any) -> None:

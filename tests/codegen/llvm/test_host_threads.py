@@ -1,4 +1,4 @@
-"""Tests, on the CPU, of explicit kernels that do not synchronize threads.
+"""Tests of explicit kernels without synchronization on the CPU.
 
 The tests cover guards, loops, functions, atomics, printing and mathematical functions.
 """
@@ -104,7 +104,7 @@ def test_three_axes() -> None:
 
 
 def test_leaves_out_of_nested_loops() -> None:
-    """Test early exits from nested loops, in a kernel that finds the first a > 1 and b > 1 with a * b == i."""
+    """Test early exits from nested loops, in a kernel that finds factors of integers."""
     b = builder("factors")
     out = b.pointer("out", np.int32, writable=True)
     i = position(b)

@@ -1,4 +1,4 @@
-"""Tests of the events that instrumented kernels record on the host, and of the log of events."""
+"""Tests of the events that instrumented kernels record on the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ INT = np.dtype(np.int64)
 
 
 def sanitized(numbers: int, barrier: bool = False, align: int = 1) -> Kernel:
-    """Return a kernel whose threads record an event at site 1 and, if `barrier`, at site 2 after a barrier."""
+    """Return a kernel whose threads record an event at site 1.
+
+    If `barrier`, they record another event at site 2, after a barrier.
+    """
     b = KernelBuilder("sanitized", INT, "threaded", explicit=True, trace=3 + numbers)
     x = b.pointer("x", np.float32, writable=True, align=4)
     (thread,) = b.emit("thread_index", (), (INT,), axis=0)

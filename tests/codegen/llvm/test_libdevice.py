@@ -1,6 +1,7 @@
-"""Tests that kernels have the same instructions with functions extracted from libdevice as with the whole library.
+"""Tests that kernels have the same instructions with extracted functions of libdevice.
 
-Each function is extracted only once.
+The instructions are compared with those of kernels that are linked with the whole library. Each function is extracted
+only once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ pytestmark = pytest.mark.skipif(find_libdevice() is None, reason="libdevice is n
 
 
 def text_of(**calls: str) -> str:
-    """Return the LLVM IR of a kernel that calls functions of one argument. `calls` maps function names to types."""
+    """Return the LLVM IR of a kernel that calls functions of one argument.
+
+    `calls` maps the names of the functions to types.
+    """
     lines = ['target triple = "nvptx64-nvidia-cuda"']
     lines += [f"declare {kind} @{name}({kind})" for name, kind in calls.items()]
     lines.append("define ptx_kernel void @probe(ptr addrspace(1) %p) {")
@@ -38,7 +42,7 @@ def ptx_of(text: str) -> str:
 
 
 def link_whole(module: llvm.ModuleRef) -> None:
-    """Link the whole library and remove its unused functions before optimization, instead of extracting functions."""
+    """Link the whole library, and remove its unused functions before optimization."""
     path = find_libdevice()
     assert path is not None
     library = llvm.parse_bitcode(path.read_bytes())
@@ -73,7 +77,7 @@ def test_the_code_is_that_of_the_whole_library(calls: dict[str, str], monkeypatc
     whole = ptx_of(text_of(**calls))
 
     def shape(ptx: str) -> list[str]:
-        """Return the sorted mnemonics of PTX, which are equal for programs that differ only in names and order."""
+        """Return the sorted mnemonics of PTX."""
         return sorted(line.split()[0] for line in ptx.splitlines() if line.startswith("\t") and line.split())
 
     assert shape(own) == shape(whole)

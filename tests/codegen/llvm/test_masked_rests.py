@@ -41,7 +41,7 @@ def test_rows_of_every_length(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_updates_in_place_touch_nothing_else(kind: str) -> None:
-    """Test that an update of a slice leaves adjacent elements unchanged, although its masked vectors cover them."""
+    """Test that an update of a slice leaves adjacent elements unchanged."""
     for length in LENGTHS:
         x = rows(length, kind)
         right = np.ones((3, length + 2, 2), kind)

@@ -1,4 +1,4 @@
-"""Tests that the PTX of array programs of every kind assembles without spills and without local memory.
+"""Tests that the PTX of array programs assembles without spills or local memory.
 
 Accesses are 16 bytes wide, and indices are 32 bits wide. The tests need no GPU.
 """

@@ -1,4 +1,7 @@
-"""Tests that explicit kernels compile to the expected PTX, which the assembler accepts. The tests need no GPU."""
+"""Tests that explicit kernels compile to the expected PTX.
+
+The assembler accepts the PTX. The tests need no GPU.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,10 @@ def test_programs_assemble(name: str, arch: str) -> None:
 
 
 def between_threads() -> Kernel:
-    """Return a kernel with shuffles of all dtypes, matches and warp reductions of numbers, votes, and barriers."""
+    """Return a kernel with shuffles, matches, reductions, votes and barriers.
+
+    The shuffles are for all dtypes. The matches and the warp reductions are for numbers.
+    """
     b = Builder("between")
     x, out = b.pointer("x", "f4", writable=True), b.pointer("out", "u4", writable=True)
     flag, full = b.scalar("flag", bool), b.constant(ALL, U4)
@@ -372,9 +378,10 @@ def test_lines() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [F4, np.dtype(np.float64)])
 def test_minima_that_ignore_nan_are_instructions(arch: str, dtype: np.dtype) -> None:
-    """Test that `fmax` and `fmin` compile to PTX's max and min, with a comparison that handles equal numbers.
+    """Test that `fmax` and `fmin` compile to PTX's max and min, and a comparison.
 
-    As in the reference, the second of two equal numbers, such as zeros of both signs, is the result.
+    The comparison handles equal numbers. As in the reference, the second of two equal numbers, such as zeros of both
+    signs, is the result.
     """
     b = Builder("extremes")
     out = b.pointer("out", dtype, writable=True)

@@ -1,8 +1,9 @@
-"""Tests of the machine code of GPU schedules: instructions, registers and access widths for five architectures.
+"""Tests of the machine code of GPU schedules for five architectures.
 
-The tests need no GPU. `HAND` describes hand-written CUDA C++ programs, compiled by NVIDIA's compiler (nvcc 13.5.37, -O3
--fmad=false, sm_90). They keep rows in the registers of 256 threads as float4. Reductions use shuffles and one barrier,
-and the last block combines the results of all blocks. Transposes use 64 x 64 tiles of float4. Divisions are exact.
+The tests check instructions, registers and access widths. The tests need no GPU. `HAND` describes hand-written CUDA C++
+programs, compiled by NVIDIA's compiler (nvcc 13.5.37, -O3 -fmad=false, sm_90). They keep rows in the registers of 256
+threads as float4. Reductions use shuffles and one barrier, and the last block combines the results of all blocks.
+Transposes use 64 x 64 tiles of float4. Divisions are exact.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays that the tests share, and their programs, after the last test of this file."""
+    """Drop the arrays that the tests share, and their programs, after the last test."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # the next evaluation drops programs that were recorded and only compiled
@@ -70,7 +71,10 @@ def jacobi(a: Any) -> Any:
 
 
 class Limits(NamedTuple):
-    """Upper bounds on registers and on instructions, including the slow paths of divisions, on sm_90."""
+    """Upper bounds on registers and on instructions, on sm_90.
+
+    The instructions include the slow paths of divisions.
+    """
 
     instructions: int
     registers: int
@@ -248,7 +252,7 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test that the softmax of rows of 1,000 and of 100,000 elements needs at most 64 registers and no spills.
+    """Test that the softmax of long rows needs at most 64 registers and no spills.
 
     Each thread keeps 32 elements of a row, or 512 threads read a longer row several times.
     """

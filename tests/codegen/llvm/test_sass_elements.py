@@ -49,9 +49,9 @@ IMAGE = (1080, 1920, 3)
 
 
 class Program(NamedTuple):
-    """A program, and upper bounds on its registers and on its instructions per element, on sm_90.
+    """A program, and upper bounds on its registers and instructions on sm_90.
 
-    `narrow` is the maximum number of loads of fewer than `width` bytes.
+    `instructions` is the bound per element. `narrow` is the maximum number of loads of fewer than `width` bytes.
     """
 
     make: Callable[[], wf.Array]

@@ -1,4 +1,7 @@
-"""Tests of the machine code of scans along long rows. The tests need no GPU."""
+"""Tests of the machine code of scans along long rows.
+
+The tests need no GPU.
+"""
 
 from __future__ import annotations
 

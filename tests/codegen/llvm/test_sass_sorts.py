@@ -1,4 +1,7 @@
-"""Tests of the machine code of sort kernels, which keep elements in registers. The tests need no GPU."""
+"""Tests of the machine code of sort kernels.
+
+The kernels keep elements in registers. The tests need no GPU.
+"""
 
 from __future__ import annotations
 

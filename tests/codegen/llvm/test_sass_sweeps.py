@@ -1,4 +1,7 @@
-"""Tests of the machine code of kernels with temporal blocking. The tests need no GPU."""
+"""Tests of the machine code of kernels with temporal blocking.
+
+The tests need no GPU.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of prefetches and non-temporal stores in kernels that access more memory than the caches hold."""
+"""Tests of prefetches and non-temporal stores in kernels that exceed the caches."""
 
 from __future__ import annotations
 

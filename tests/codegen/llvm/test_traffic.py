@@ -1,4 +1,4 @@
-"""Tests of the memory accesses that PTX kernels execute on a simulated GPU.
+"""Tests of the memory accesses of PTX kernels on a simulated GPU.
 
 Kernels read each byte once, without bank conflicts and with few instructions.
 """
@@ -27,7 +27,7 @@ A_BYTE = 7.8
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Traffic, list[np.ndarray]]]]:
-    """Yield a function that runs a program, and returns the memory traffic of all kernels and the results."""
+    """Yield a function that runs a program, and returns the memory traffic and the results."""
     stand_in = PtxStandIn(1 << 28)
     device = make_ptx_device(stand_in)
 

@@ -105,7 +105,10 @@ def random_of(dtype: np.dtype, source: np.random.Generator) -> np.ndarray:
 
 
 def operands_of(definition: OpDef, loop: tuple[np.dtype, ...]) -> list[np.ndarray]:
-    """Return the operands of an op as arrays: combinations of edge values, followed by random values."""
+    """Return arrays with combinations of edge values, followed by random values.
+
+    There is one array for each operand of the op.
+    """
     source = np.random.default_rng(3)
     edges = [edges_of(kind)[:: 1 if len(loop) < 3 else 2] for kind in loop]
     whole = np.array(list(itertools.product(*(range(len(e)) for e in edges)))).T
@@ -136,7 +139,10 @@ def wanted_of(definition: OpDef, operands: list[np.ndarray], dtype: np.dtype) ->
 
 @cache
 def ptx_device() -> Any:
-    """Return the device that runs PTX. All tests share it, since caches of plans and kernels keep a device alive."""
+    """Return the device that runs PTX.
+
+    All tests share the device, since caches of plans and kernels keep a device alive.
+    """
     return make_ptx_device(PtxStandIn(1 << 28))
 
 
@@ -161,7 +167,7 @@ def compute(definition: OpDef, operands: list[np.ndarray]) -> Any:
 
 
 def differences(definition: OpDef, operands: list[np.ndarray], found: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return a mask of the results that differ from the reference by more than the op's error bound.
+    """Return a mask of the results whose errors exceed the op's error bound.
 
     For complex numbers, the bound is relative to the magnitude.
     """

@@ -1,4 +1,7 @@
-"""Tests of ops that NumPy lacks: known values, and PTX. test_every_row.py compares the ops with their references."""
+"""Tests of ops that NumPy lacks: known values, and PTX.
+
+test_every_row.py compares the ops with their references.
+"""
 
 from __future__ import annotations
 

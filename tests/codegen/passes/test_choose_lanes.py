@@ -1,4 +1,4 @@
-"""Tests of `choose_lanes`, which marks the loops that the host vectorizes."""
+"""Tests of `choose_lanes`, which marks loops for vectorization on the host."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from weft.codegen.target import Target
 
 
 def marked(kernel: Kernel) -> list[Operation]:
-    """Return the loops that the pass marks for vectorization. Check that the pass does not change its input."""
+    """Return the loops that the pass marks for vectorization.
+
+    Check that the pass does not change its input.
+    """
     before = print_kernel(kernel)
     chosen = choose_lanes(kernel, HOST)
     verify_kernel(chosen)

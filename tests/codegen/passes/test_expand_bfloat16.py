@@ -1,4 +1,7 @@
-"""Tests that kernels with expanded bfloat16 operations match the interpreter, which uses ml_dtypes."""
+"""Tests that kernels with expanded bfloat16 operations match the interpreter.
+
+The interpreter uses ml_dtypes.
+"""
 
 from __future__ import annotations
 

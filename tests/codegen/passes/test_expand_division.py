@@ -26,7 +26,10 @@ FORMS = {"pair": 1, "pairs": 4, "one divisor": 6, "root": 1, "roots": 4}
 
 
 def plain(form: str) -> Kernel:
-    """Return a kernel that computes quotients or square roots in a loop, grouped as `FORMS` states for `form`."""
+    """Return a kernel that computes quotients or square roots in a loop.
+
+    An iteration computes as many results as `FORMS` states for `form`.
+    """
     b = KernelBuilder("model", np.int64, "threaded", explicit=True)
     x, y, _ = (b.pointer(name, np.float32) for name in ("x", "y", "near"))
     out, n = b.pointer("out", np.float32, writable=True), b.scalar("n")
@@ -48,7 +51,10 @@ def plain(form: str) -> Kernel:
 
 @cache
 def modelled(form: str) -> tuple[Kernel, Any]:
-    """Return the expanded kernel with a model in place of approximate instructions, and its compiled code."""
+    """Return an expanded kernel for a form, and the kernel's compiled code.
+
+    A model replaces the approximate instructions.
+    """
     kernel = expand_division(plain(form))
     verify_kernel(kernel)
     assert not [o for o in kernel.walk() if o.opcode in ("divide", "sqrt")]
@@ -76,7 +82,10 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Add `units` to the bits of finite nonzero values, unless the result differs from `exact` by more than `bound`."""
+    """Add `units` to the bits of finite nonzero values, within the error bound.
+
+    A value stays unchanged if the sum would differ from `exact` by more than `bound`.
+    """
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
     return np.where(ordinary & (np.abs(moved - exact) <= bound), moved, values)
@@ -84,7 +93,10 @@ def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray)
 
 @np.errstate(all="ignore")
 def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rcp.approx.ftz.f32``, whose error is at most one unit in the last place."""
+    """Return possible results of ``rcp.approx.ftz.f32``.
+
+    The error of this instruction is at most one unit in the last place.
+    """
     exact = 1 / flushed(y).astype(np.float64)
     nearest = exact.astype(np.float32)
     found = off_by(nearest, units, exact, np.spacing(np.abs(nearest)).astype(np.float64))
@@ -95,7 +107,10 @@ def reciprocals(y: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
-    """Return possible results of ``rsqrt.approx.ftz.f32``, whose relative error is at most 2^-22.4."""
+    """Return possible results of ``rsqrt.approx.ftz.f32``.
+
+    The relative error of this instruction is at most 2^-22.4.
+    """
     exact = 1 / np.sqrt(flushed(x).astype(np.float64))
     return off_by(exact.astype(np.float32), units, exact, exact * 2.0**-22.4)
 
@@ -124,9 +139,9 @@ def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = Fal
 
 
 def check_pairs(x: np.ndarray, y: np.ndarray) -> None:
-    """Check x / y when it is computed alone, with other quotients, and with quotients by the same divisor.
+    """Check the quotients x / y and the square roots of y.
 
-    The square roots of y are checked alone and together with other roots.
+    They are computed alone and together with others. Quotients are also computed with others by the same divisor.
     """
     x, y = (np.ascontiguousarray(v, np.float32).ravel()[: v.size // 4 * 4] for v in (x, y))
     for units in (-1, 0, 1):
@@ -185,10 +200,10 @@ def test_quotients_that_are_exact_or_halfway_below_the_normal_numbers() -> None:
 
 
 def hard_pairs(divisors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of dividends and odd 24-bit divisors whose quotients are close to a midpoint of two floats.
+    """Return pairs of numbers whose quotients are close to a midpoint of two floats.
 
-    If the quotient is near m + 1/2 units in the last place, k = x 2^n - y (2 m + 1) is small. For each small k, an
-    inverse of y modulo 2^n determines 2 m + 1.
+    `divisors` are odd numbers of 24 bits. If the quotient is near m + 1/2 units in the last place, k = x 2^n - y (2 m +
+    1) is small. For each small k, an inverse of y modulo 2^n determines 2 m + 1.
     """
     y = divisors.astype(np.int64)
     inverse = y.copy()
@@ -218,7 +233,10 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test all odd significands of divisors. Quotients by even significands are not closer to a midpoint."""
+    """Test all odd significands of divisors.
+
+    Quotients by even significands are not closer to a midpoint.
+    """
     step = (1 << 23) // 32
     for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
         x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
@@ -268,7 +286,10 @@ def test_the_interpreter_takes_the_same_steps() -> None:
 
 
 def kernel_of(*quotients: tuple[Any, Any], dtype: Any = np.float32) -> Kernel:
-    """Return a kernel that computes quotients of constants and scalar parameters, which strings in `quotients` name."""
+    """Return a kernel that computes quotients of constants and scalar parameters.
+
+    A string in `quotients` is the name of a parameter.
+    """
     b = KernelBuilder("some", np.int32, "threaded")
     out = b.pointer("out", dtype, writable=True)
     names = dict.fromkeys(v for pair in quotients for v in pair if isinstance(v, str))
@@ -341,7 +362,10 @@ def test_other_dtypes_are_left_alone() -> None:
 
 
 def narrow(opcode: str) -> Kernel:
-    """Return a kernel of float16 quotients or roots with modelled approximations. Check that it has no branches."""
+    """Return a kernel of float16 quotients or roots with modelled approximations.
+
+    Check that the kernel has no branches.
+    """
     b = KernelBuilder("narrow", np.int64, "threaded", explicit=True)
     x, y = (b.pointer(name, np.float16) for name in ("x", "y"))
     out, n, skew = b.pointer("out", np.float16, writable=True), b.scalar("n"), b.scalar("skew", np.float64)

@@ -1,4 +1,4 @@
-"""Tests of `find_private_arrays`: which arrays each CPU thread may update in a private copy."""
+"""Tests of `find_private_arrays`: which arrays threads may update in private copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of `find_spans`: which elements of each operand one iteration of the outermost loop reads."""
+"""Tests of `find_spans`: which elements one iteration of the outermost loop reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Index = Callable[[KernelBuilder, Value, Value, Value], Value]
 
 
 def line(index: Index) -> Kernel:
-    """Return the kernel ``out[i] = x[index(i, size, n)]`` for i < n. Its parameters are n, size, x and out."""
+    """Return the kernel ``out[i] = x[index(i, size, n)]`` for i < n.
+
+    The parameters of the kernel are n, size, x and out.
+    """
     b = KernelBuilder("line")
     n, size = b.scalar("n"), b.scalar("size")
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

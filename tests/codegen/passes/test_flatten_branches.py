@@ -13,7 +13,10 @@ VALUES = np.array([-3.0, -1.0, -0.0, 0.0, 0.25, 1.0, 2.0, 7.5, np.inf, -np.inf])
 
 
 def early_return() -> Function:
-    """Return a kernel function that returns 2x if x > 1, x + 10 if x < 0, 1.25 if x = 0.25, and otherwise x."""
+    """Return a function of x with an early return.
+
+    The result is 2x if x > 1, x + 10 if x < 0, 1.25 if x = 0.25, and otherwise x.
+    """
     b = KernelBuilder("f")
     with b.function("f", [F8], [F8]) as (x,):
         zero = b.constant(0)

@@ -1,4 +1,7 @@
-"""Tests that variables with one store become values, and that index arithmetic is marked as free of overflow."""
+"""Tests that variables with one store become values.
+
+The tests also check that index arithmetic is marked as free of overflow.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of inlined user functions, whose indices get the index dtype of the kernel."""
+"""Tests of inlined user functions.
+
+The indices of such a function get the index dtype of the kernel.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of loops over the same row: an expensive value that several loops need is computed once and stored."""
+"""Tests that an expensive value of several loops over a row is computed once.
+
+The value is stored for the other loops.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that kernels mapped to GPU threads match the logical kernels. Both are interpreted."""
+"""Tests that kernels mapped to GPU threads match the logical kernels.
+
+Both are interpreted.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ LENGTHS = (0, 1, 3, 31, 32, 33, 255, 257, 1021, 1024, 1025, 3001)
 
 
 def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact: bool, grid: int = 2) -> Kernel:
-    """Compare the outputs of a logical kernel and of its threaded form, in both orders of threads.
+    """Compare the outputs of a logical kernel and of its threaded form.
 
-    Return the mapped kernel.
+    The threads run in forward and in backward order. Return the threaded kernel.
     """
     verify_kernel(kernel)
     threaded = map_axes(kernel, GPU)
@@ -49,7 +52,10 @@ def both(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray], *, exact:
 
 
 def _arguments(kernel: Kernel, inputs: list[Any], outputs: list[np.ndarray]) -> list[Any]:
-    """Return arguments in the order of the parameters: outputs for writable pointers, inputs for the rest."""
+    """Return arguments in the order of the parameters.
+
+    Writable pointers are outputs, and the other parameters are inputs.
+    """
     ours, theirs = iter(outputs), iter(inputs)
     return [next(ours) if p.writable else next(theirs) for p in kernel.parameters]
 

@@ -1,4 +1,4 @@
-"""Tests that kernels of random array programs, mapped to GPU threads and interpreted, have NumPy's results."""
+"""Tests of random array programs that are mapped to GPU threads and interpreted."""
 
 from __future__ import annotations
 

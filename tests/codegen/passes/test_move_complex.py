@@ -1,4 +1,4 @@
-"""Tests that kernels which only move complex64 values are changed to move 64-bit integers with the same bits."""
+"""Tests that kernels which only move complex64 values move 64-bit integers instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ SPECIAL = np.array([0x8000000000000000, 0x7FC0123400000001, 0xFF8000007F800000, 
 
 
 def padded(computes: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``. If `computes`, 1 is added to each result."""
+    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``.
+
+    If `computes`, 1 is added to each result.
+    """
     b = KernelBuilder("padded")
     length = b.scalar("length")
     x = b.pointer("x", np.complex64, noalias=True)

@@ -1,4 +1,4 @@
-"""Tests that sums of conditions are computed in 32 bits, with the same results, if they cannot overflow."""
+"""Tests that sums of conditions are computed in 32 bits if they cannot overflow."""
 
 from __future__ import annotations
 

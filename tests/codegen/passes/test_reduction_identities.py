@@ -1,4 +1,4 @@
-"""Tests that combining a value with a reduction's identity does not change the value."""
+"""Tests that combining a value with a reduction's identity returns the value."""
 
 from __future__ import annotations
 

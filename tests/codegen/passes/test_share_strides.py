@@ -1,4 +1,4 @@
-"""Tests of the pass that rewrites strided loops so that all threads of a block run each iteration together.
+"""Tests of the pass that makes strided loops run together in all threads of a block.
 
 The results do not change. Loops in which threads may diverge are not changed.
 """
@@ -433,7 +433,10 @@ def test_loops_that_are_not(function: Callable[..., None]) -> None:
     ],
 )
 def test_loops_with_several_iterations_at_once(function: Callable[..., None], several: bool) -> None:
-    """Test that threads run several iterations at once in sums, and in integer atomics whose results are not used."""
+    """Test which loops run several iterations at once.
+
+    These are sums, and loops with integer atomics whose results are not used.
+    """
     _, after = passed(function)
     labels = [o.attributes["label"] for o in after.walk() if o.opcode == "scope"]
     assert any(label.endswith(".whole") for label in labels) == several

@@ -1,4 +1,7 @@
-"""Tests that loops over concatenated or shifted arrays are split, so that the middle range needs no selections."""
+"""Tests that loops over concatenated or shifted arrays are split.
+
+The middle range then needs no selections.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +51,10 @@ def loops(kernel: Kernel) -> list[Operation]:
 
 
 def joined(parts: int, between: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x_k[i - bound_k]``, where k is the last of the `parts` with ``bound_k <= i``.
+    """Return the kernel ``out[i] = x_k[i - bound_k]`` for concatenated arrays.
 
-    If `between`, the kernel subtracts ``x_0[i - 3] if 3 <= i <= bound_1 else 7`` from the result.
+    For each i, k is the largest number less than `parts` with ``bound_k <= i``, where bound_0 is 0. If `between`, the
+    kernel subtracts ``x_0[i - 3] if 3 <= i <= bound_1 else 7`` from the result.
     """
     b = KernelBuilder("joined")
     length = b.scalar("length")
@@ -152,7 +156,10 @@ def test_each_index_is_gone_over_once(size: tuple[int, int], first: int, last: i
 
 
 def test_a_fold_keeps_its_loops() -> None:
-    """Test that a reduction keeps its loops, since its order must not depend on how its input is concatenated."""
+    """Test that a reduction keeps its loops.
+
+    The order of a reduction must not depend on how its input is concatenated.
+    """
     b = KernelBuilder("folded")
     rows, columns, first = (b.scalar(name) for name in ("rows", "columns", "first"))
     x, out = b.pointer("x", np.float64), b.pointer("out", np.float64, writable=True)

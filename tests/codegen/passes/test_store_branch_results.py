@@ -1,4 +1,4 @@
-"""Tests of the pass that passes the results of branches with barriers through memory."""
+"""Tests of the pass that stores the results of branches with barriers in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of the strides by which values differ between threads, and of the innermost loop that they determine."""
+"""Tests of the strides by which values differ between threads.
+
+The tests also check the innermost loop that follows from the strides.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,7 @@ def rows_by_x(a: Any, o: Any) -> None:
 
 
 def through_shared(a: Any, o: Any) -> None:
-    """Add up eight threads' elements from shared memory, 1000 times the thread's own element, and its lane index."""
+    """Add up eight elements in shared memory, the thread's own element, and the lane index."""
     tile = cuda.shared.array((8, 8), np.float64)
     i, j = cuda.threadIdx.x, cuda.threadIdx.y
     y, x = cuda.grid(2)
@@ -117,7 +120,7 @@ def expected_tiles(a: np.ndarray) -> np.ndarray:
 
 
 def forwarded(kernel: Any) -> Kernel:
-    """Return the IR of a launched kernel, in which values replace the variables that are written once."""
+    """Return the IR of a launched kernel, with its variables forwarded."""
     (found,) = kernel._found.values()
     return forward_variables(found.kernel)
 

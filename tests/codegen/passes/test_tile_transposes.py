@@ -1,4 +1,4 @@
-"""Tests of tiled loops, which read one operand along rows and another along columns."""
+"""Tests of tiled loops over one operand by rows and another by columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of the pass that unrolls reductions over few elements, so that the enclosing loop is vectorized."""
+"""Tests of the pass that unrolls reductions over few elements.
+
+The enclosing loop can then be vectorized.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from weft.codegen.pipeline import run_passes
 
 
 def sums(name: str = "add") -> Kernel:
-    """Return the kernel ``out[i] = sum(x[i, :])``, with the reduction `name` in place of the sum."""
+    """Return the kernel that computes the reduction `name` of x[i, :] for each i."""
     b = KernelBuilder("sums")
     rows, columns, stride = b.scalar("rows"), b.scalar("columns"), b.scalar("stride")
     x, out = b.pointer("x", np.float32, noalias=True), b.pointer("out", np.float32, writable=True)

@@ -1,4 +1,7 @@
-"""Tests of the removal of the code for negative indices, where a guard proves that an index is not negative."""
+"""Tests of the removal of code for negative indices.
+
+The code is removed if a guard proves that an index is not negative.
+"""
 
 from __future__ import annotations
 
