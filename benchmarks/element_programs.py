@@ -1,4 +1,4 @@
-"""Plain NumPy programs that access single elements, rows and slices of large arrays in loops.
+"""Plain NumPy programs that loop over elements, rows and slices of large arrays.
 
 The parameter `n` of each program determines the number of iterations.
 """

@@ -36,7 +36,7 @@ def functions(xp: Any, x: Any, y: Any) -> Any:
 
 
 def norms(xp: Any, x: Any, y: Any) -> Any:
-    """Standardize ``x * y + x``. Return the squares of all elements, and the sum of the positive elements."""
+    """Return the squares of standardized values, and the sum of the positive values."""
     z = x * y + x
     z = (z - z.mean()) / z.std()
     return z * z, xp.maximum(z, 0.0).sum()

@@ -1,4 +1,4 @@
-"""Overhead of operations on small arrays, of long chains of operations, and of in-place loops.
+"""Overhead of small operations, long chains of operations, and in-place loops.
 
 Weft and NumPy are timed alternately in the same process, and the figures are medians over the turns. Chains of 50,000
 and more operations and the 20,000 in-place steps are measured once, only on weft.

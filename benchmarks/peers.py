@@ -63,7 +63,7 @@ def limit_threads(count: int) -> None:
 
 
 def with_weft(program: Program, inputs: Arrays) -> Call:
-    """Return a function that runs the program on weft, recording and evaluating it in each call."""
+    """Return a function that records and evaluates the program on weft."""
     arrays = [wf.asarray(x) for x in inputs]
     home = wf.default_device()
     run = program.forms.get("weft", program.run)

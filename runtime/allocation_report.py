@@ -52,14 +52,14 @@ def show_file(path: str) -> str:
 
 
 def show_cell(path: str) -> str:
-    """Return the label of a notebook cell, such as ``Cell In[3]``, or "" for a file that is not a cell."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``, or "" for another file."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())
 
 
 def largest_buffers(device: str, count: int = SHOWN) -> tuple[tuple[int, str], ...]:
-    """Return the size in bytes and the source location of a device's largest buffers."""
+    """Return the sizes in bytes and the source locations of a device's largest buffers."""
     found = [
         (thing.nbytes, thing.origin)
         for thing in gc.get_objects()

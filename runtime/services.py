@@ -188,8 +188,8 @@ class Services(ABC):
     def delay(self) -> None:
         """Keep the calling thread's stream busy while the host submits more work.
 
-        If the stream is already busy, this is not necessary. The times of events around the work then do not include
-        the time of its submission.
+        The times of events around this work then do not include the time of its submission. Nothing is done if the
+        stream is already busy.
         """
 
     @abstractmethod

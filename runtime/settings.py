@@ -297,7 +297,7 @@ def reset_immediate() -> None:
 def limit_on(device: str) -> int:
     """Return the maximum number of elements of an array that is created immediately.
 
-    Such an array of the device named `device` is created in host memory.
+    `device` is the name of the array's device. The array is created in host memory.
     """
     return IMMEDIATE[0 if device == "cpu" else FIXED]
 

@@ -1,4 +1,4 @@
-"""Conjugate gradients with a diagonal preconditioner, for heat conduction in a nonuniform material."""
+"""Conjugate gradients with a diagonal preconditioner, for heat conduction."""
 
 import numpy as np
 

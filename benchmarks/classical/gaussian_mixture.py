@@ -1,4 +1,4 @@
-"""A mixture of Gaussians with full covariance matrices, fitted by the expectation-maximization algorithm."""
+"""A Gaussian mixture model, fitted by the expectation-maximization algorithm."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Flow around a cylinder, simulated by the lattice Boltzmann method with nine velocities (D2Q9)."""
+"""Flow around a cylinder, simulated by the lattice Boltzmann method (D2Q9)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Logistic regression with an L2 penalty, by Newton's method and by stochastic gradient descent with Adam."""
+"""Logistic regression by Newton's method and by stochastic gradient descent."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The forward pass of a recurrent network: two layers of long short-term memory (LSTM), then a softmax."""
+"""The forward pass of a recurrent network with two LSTM layers."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""PageRank of a random web graph by power iteration. Some pages have no outgoing links."""
+"""PageRank of a random web graph by power iteration."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Poisson's equation on a square, by Jacobi iterations and by red-black successive over-relaxation."""
+"""Poisson's equation by Jacobi iterations and by successive over-relaxation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Principal components by power iteration with deflation, and the data projected onto them."""
+"""Principal components by power iteration with deflation."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Electromagnetic waves in two dimensions by Yee's finite-difference method, with a lens and a mirror."""
+"""Electromagnetic waves in two dimensions by Yee's finite-difference method."""
 
 import numpy as np
 

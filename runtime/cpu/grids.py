@@ -45,7 +45,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry function that lets Ctrl-C interrupt a kernel, and the function's argument slots.
+    """Return an entry that lets Ctrl-C interrupt a kernel, and the slots of the entry.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """

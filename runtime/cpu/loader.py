@@ -56,7 +56,10 @@ def _functions_of_llvms_own() -> dict[str, int]:
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols. Raises CompileError if any symbol is undefined."""
+    """Return the addresses of external symbols.
+
+    Raises CompileError if any symbol is undefined.
+    """
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:

@@ -260,7 +260,7 @@ def _layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, int]
 def _lead_strides(shape: tuple[int, ...], strides: tuple[int, ...], lead: tuple[int, ...]) -> list[int]:
     """Return an operand's strides along the leading axes of a product.
 
-    The stride of an axis of length 1 is 0, whether it is broadcast or not.
+    The stride is 0 for axes that the operand does not have, and for axes of length 1.
     """
     own = len(shape) - 2
     missing = len(lead) - own

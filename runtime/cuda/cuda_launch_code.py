@@ -22,7 +22,9 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that runs launch records, or None if the driver lacks a required function.
+    """Return the native function that runs launch records, or None for an old driver.
+
+    The result is None if the driver lacks a function that is called.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.

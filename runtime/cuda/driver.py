@@ -134,7 +134,10 @@ class Driver:
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
-        """Return the address of a driver function. Raises CompileError if it is unavailable."""
+        """Return the address of a driver function.
+
+        Raises CompileError if the driver does not have the function.
+        """
         find = getattr(self.table, "cuGetProcAddress", None)
         code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
         if int(code) or not int(address or 0):

@@ -25,7 +25,7 @@ SECTION = re.compile(r"<!-- begin (\S+) -->\n.*?<!-- end \1 -->", re.DOTALL)
 
 
 def results_of(package: str) -> tuple[str, dict[str, str]] | None:
-    """Return a package's version and the outcomes of its cases, or None if it is missing."""
+    """Return a package's version and the outcomes of its cases, or None without the package."""
     own = {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "WEFT_DEVICE": "cpu", "SCIPY_ARRAY_API": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.clients.interop", package],

@@ -401,7 +401,7 @@ def test_dynamic_shared_memory_across_a_barrier() -> None:
 
 
 def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
-    """Test votes in a warp whose lanes return one after another, while the other warp waits at a barrier."""
+    """Test votes in a warp whose lanes return one after another."""
     b = builder("returns")
     out = b.pointer("out", np.int32, writable=True)
     t, zero = number(b, "thread_index"), b.constant(0)

@@ -1,6 +1,6 @@
-"""Tests of the pass that makes strided loops run together in all threads of a block.
+"""Tests of the pass that lets all threads of a block run each iteration together.
 
-The results do not change. Loops in which threads may diverge are not changed.
+The pass rewrites strided loops. The results do not change. Loops in which threads may diverge are not changed.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def warp_sums(x, o):
 
 
 def last_block(x, o):
-    """Let the block that finishes last use the total, to which every block has added its sum."""
+    """Add the sums of all blocks, and use the total in the block that finishes last."""
     part = cuda.shared.array(128, np.float64)
     is_last = cuda.shared.array(1, np.bool_)
     t = cuda.threadIdx.x
