@@ -159,6 +159,7 @@ def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float
     """Check the results of all implementations, then time the implementations alternately.
 
     Only the first elements or rows are checked. An implementation with wrong results is not timed.
+    Raises AssertionError if the results of weft are wrong.
     """
     calls = participants(kernel, inputs, inputs[0].shape)
     for name in list(calls):
