@@ -1,6 +1,7 @@
-"""Tests that names, links and files in the documents exist, and that public functions are described.
+"""Tests that names, links and files in the documents exist.
 
-The document about the CUDA model must mention all names of the model.
+Public functions must describe their parameters and results. The document about the CUDA model must mention all names of
+the model.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ PUBLIC = [f for f in (*OWN, *(getattr(weft.memory, name) for name in weft.memory
 
 @pytest.mark.parametrize("function", PUBLIC, ids=lambda f: f.__name__)
 def test_parameters_and_results_are_described(function: Callable[..., Any]) -> None:
-    """Test that public functions describe their parameters and result, unless NumPy has the function too."""
+    """Test that public functions of weft and `weft.memory` describe their parameters and results."""
     text, signature = inspect.getdoc(function) or "", inspect.signature(function)
     for name, parameter in signature.parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

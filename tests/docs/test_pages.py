@@ -1,4 +1,4 @@
-"""Tests that pages outside of the reference are short, and that the site contains every page."""
+"""Tests of the length of pages, and of the tables of contents."""
 
 from __future__ import annotations
 

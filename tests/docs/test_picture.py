@@ -1,4 +1,4 @@
-"""Tests that the picture of the architecture shows all folders, and that the README's picture shows current results."""
+"""Tests that the pictures of the architecture and of the results are current."""
 
 from __future__ import annotations
 

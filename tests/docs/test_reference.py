@@ -1,4 +1,4 @@
-"""Tests that the generated reference covers the public names, except aliases, and the ops, errors and commands."""
+"""Tests of the generated reference: public names, ops, errors and commands."""
 
 from __future__ import annotations
 

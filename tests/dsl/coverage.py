@@ -1,6 +1,7 @@
-"""A generator of the page that lists where each NumPy function runs. It calls the functions and observes launches.
+"""A generator of the page that lists where NumPy's functions run.
 
-``python -m tests.dsl.coverage`` writes `docs/functions.md`; test_coverage.py checks that the page is current.
+It calls the functions, and observes launches. ``python -m tests.dsl.coverage`` writes `docs/functions.md`;
+test_coverage.py checks that the page is current.
 """
 
 from __future__ import annotations
@@ -145,9 +146,10 @@ def _arrays(value: Any) -> list[wf.Array]:
 
 
 def arguments_of(module: str, name: str) -> tuple[Any, ...] | None:
-    """Return arguments that a function accepts, including an array if possible. Return None if none are known.
+    """Return arguments that a function accepts, or None if none are known.
 
-    Return None for the names in `NUMPYS`, too.
+    Arguments with an array are preferred, unless `CALLS` has arguments for the function. The result is None for the
+    names in `NUMPYS`, too.
     """
     if name in NUMPYS:
         return None
@@ -164,7 +166,7 @@ def _has_array(value: Any) -> bool:
 
 
 def where_a_gpu_runs(module: str, name: str, arguments: tuple[Any, ...]) -> str:
-    """Return the table entry that says where a function runs if a GPU and NVIDIA's libraries are available."""
+    """Return the table entry of a function for a GPU with NVIDIA's libraries."""
     word = where_it_runs(module, name, arguments, DEVICES["GPU"])
     service = TABLE.get(module, {}).get(name)
     if word != "host":

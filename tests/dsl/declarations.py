@@ -1,4 +1,4 @@
-"""A generator of type stubs for NumPy's names in `weft`, from the signatures of the functions.
+"""A generator of type stubs for NumPy's names in `weft`.
 
 ``python -m tests.dsl.declarations`` writes `src/weft/numpy_names.pyi`. test_declarations.py checks that the file is
 current.
@@ -132,7 +132,10 @@ def _show(parameter: inspect.Parameter, unknown: str) -> str:
 
 
 def show_default(parameter: inspect.Parameter) -> str:
-    """Return a parameter's default as text for a declaration, or "" if the parameter has no default."""
+    """Return the text of a parameter's default in a declaration, or "" without a default.
+
+    Defaults other than None, bools, numbers and strings are shown as "...".
+    """
     default = parameter.default
     if default is parameter.empty:
         return ""

@@ -1,4 +1,4 @@
-"""Table of the libraries that compute the functions of `numpy.linalg` and `numpy.fft` on CPUs and on GPUs.
+"""The table of libraries that compute `numpy.linalg` and `numpy.fft`.
 
 The table is the source of a section of `docs/functions.md`. A test compares it with the behaviour of the functions.
 """

@@ -1,4 +1,4 @@
-"""A context manager that tests use to record in native code, but to execute small operations in Python code."""
+"""A context manager that enables native code for recording only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table that shows, for each generator method, whether kernels, native code or NumPy draw the numbers.
+"""The table that shows how the numbers of each generator method are drawn.
 
 ``python -m tests.dsl.random_methods`` prints the table. The page `docs/guide/random_numbers.md` contains it, and
 test_random_methods.py compares the two.
@@ -60,7 +60,10 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def where_it_draws(name: str, kind: Any, device: str) -> str:
-    """Return the entry for a method, bit generator and device. Assert that numbers and final states equal NumPy's."""
+    """Draw with a method on a device. Return "kernels", "native code" or "NumPy".
+
+    Assert that the numbers and the final state equal NumPy's.
+    """
     ours, theirs = wf.random.Generator(kind(3)), np.random.Generator(kind(3))
     with wf.device(device), override(host_fallback="ignore", immediate=0), wf.profile() as profile:
         found = CALLS[name](ours, N)

@@ -1,4 +1,7 @@
-"""Values of each dtype for tests, with special floats, and a bitwise comparison that treats all NaNs as equal."""
+"""Values of each dtype for tests, and a bitwise comparison of arrays.
+
+The comparison treats all NaNs as equal.
+"""
 
 from __future__ import annotations
 

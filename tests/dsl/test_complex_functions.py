@@ -1,6 +1,7 @@
-"""Tests of functions of complex numbers, mostly by comparison with NumPy's results.
+"""Tests of functions of complex numbers.
 
-The arguments include infinities, NaNs, signed zeros, extreme values and ordinary values.
+Most results are compared with NumPy's. The arguments include infinities, NaNs, signed zeros, extreme values and
+ordinary values.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def grid(dtype: str) -> np.ndarray:
 
 
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
-    """Return a mask of where the real parts `ours` and `theirs` agree. `other` contains NumPy's imaginary parts.
+    """Return a mask of where real parts agree with NumPy's.
 
-    The parts may be exchanged. Where `other` is NaN, signs are not compared.
+    `other` contains NumPy's imaginary parts. Where it is NaN, signs are not compared. Real and imaginary parts may be
+    exchanged.
     """
     near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
     same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)
@@ -94,7 +96,7 @@ def test_logarithms_of_magnitudes_of_every_exponent(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["complex128", "complex64"])
 def test_logarithms_of_magnitudes_near_1(dtype: str) -> None:
-    """Compare logarithms of numbers near the unit circle with NumPy's. Their small real parts must be accurate."""
+    """Compare the small real parts of logarithms near the unit circle with NumPy's."""
     z = np.exp(1j * np.linspace(0, 6, 1000)).astype(dtype)
     with override(immediate=0, interpret="never"):
         found = np.asarray(wf.log(wf.asarray(z)))

@@ -36,7 +36,10 @@ FORMS = (
 
 
 def filled(template: str) -> str:
-    """Replace the letters of a template by constants and by names of the variables that `start` creates."""
+    """Replace the letters of a template by constants and names of variables.
+
+    The function `start` creates the variables.
+    """
     pick = random.Random(template)
     letters = {
         "A": "x",
@@ -62,7 +65,10 @@ def start(exact: bool) -> dict[str, np.ndarray]:
 
 
 def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dict[str, Any]:
-    """Run a statement, and return the variables. `lines_above` determines the line, and thereby the call site."""
+    """Run a statement, and return the variables.
+
+    `lines_above` determines the line of the statement, and thereby the call site.
+    """
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         text = line if re.search(r"[^=<>!]=[^=]", re.sub(r"\(.*\)", "", line)) else f"v = {line}"
@@ -141,7 +147,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("limit", [pytest.param(20, marks=pytest.mark.slow), 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
-    """Test standard deviations that are evaluated after a long loop over windows has been recorded."""
+    """Compare normalized convolutions with NumPy's, for several limits of recordings."""
 
     def convolve(xp: Any, x: Any, w: Any) -> Any:
         size = w.shape[0]

@@ -17,7 +17,7 @@ _installed = arrays  # importing it installs the members that weft.cuda adds
 
 
 class _Plain:
-    """A class without members. The stub need not declare the attributes that every such class has."""
+    """A class whose attributes the stub need not declare."""
 
     __slots__ = ("__weakref__",)
     of_a_type: int

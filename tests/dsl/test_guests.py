@@ -1,4 +1,4 @@
-"""Tests of unsupported dtypes, foreign operands, notebooks, misspelt names, device names, and copies of scalars."""
+"""Tests of unsupported dtypes, foreign operands, notebooks, names and devices."""
 
 from __future__ import annotations
 
@@ -112,7 +112,10 @@ def test_devices_show_their_names() -> None:
 
 
 def test_devices_equal_their_names() -> None:
-    """Test that devices equal their names, since libraries compare an array's device with NumPy's, the string "cpu"."""
+    """Test that a device equals its name.
+
+    Libraries compare the device of an array with "cpu", the device of NumPy's arrays.
+    """
     with wf.device("cpu"):
         found = wf.ones(1).device
     assert found == np.ones(1).device and found in ["cpu"] and hash(found) == hash("cpu")

@@ -37,7 +37,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bits_are_those_of_kernels(name: str) -> None:
-    """Test that native code, and the Python code that it replaces, compute the same bits as kernels."""
+    """Test that immediate operations have the bits of kernels, in native code and in Python code."""
     native_immediate.install_native_code()
     function = getattr(wf, name)
     ways = [function]
@@ -157,7 +157,7 @@ def test_the_limit_is_a_setting() -> None:
 
 
 def test_small_results_go_into_other_arrays_at_the_call() -> None:
-    """Test that small results are written immediately to `out` arrays, and to elements of a large new array."""
+    """Test immediate writes of small results to `out` arrays, and to elements of a large array."""
     x, whole = wf.asarray(values("d")), wf.asarray(np.arange(24))
     wanted = values("d") * values("d") + 1
     before = wf.statistics()
@@ -241,7 +241,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test that immediate operations on an array and a NumPy or Python number have the same bits as kernels."""
+    """Test that immediate operations on an array and a number have the bits of kernels."""
     native_immediate.install_native_code()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
@@ -271,7 +271,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """Test that an array is written in place once all pending values that read it have been evaluated or dropped."""
+    """Test that an array is written in place once no pending value reads it."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:
@@ -294,7 +294,10 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
-    """Test that results of native code share memory with their views, and that views leave no objects behind."""
+    """Test that results of native code share memory with their views.
+
+    Deleted views leave no objects behind.
+    """
     native_immediate.install_native_code()
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))

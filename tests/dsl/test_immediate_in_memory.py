@@ -59,9 +59,10 @@ def test_outer_results_of_parts_of_a_pending_array_are_recorded() -> None:
 
 @pytest.mark.parametrize("given", [0.25, "values"])
 def test_masked_assignments_of_a_block_are_done_at_the_call(given: Any) -> None:
-    """Test which masked assignments run immediately, and that they do not change the results of earlier operations.
+    """Test which masked assignments run immediately.
 
-    They are immediate if the mask is in memory, and the array is new or no recorded operation reads it.
+    They are immediate if the mask is in memory, and the array is new or no recorded operation reads it. The results of
+    earlier operations do not change.
     """
     x = np.random.default_rng(0).random((200, 300))
     mask, value = x > 0.5, given
@@ -101,7 +102,10 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test an immediate write to an array that is an operand of the recording, but that no pending operation reads."""
+    """Test writes to an array that is an operand of the recording.
+
+    The write is immediate if no pending operation reads the array.
+    """
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5
@@ -113,7 +117,7 @@ def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
 
 @pytest.mark.parametrize("native", [False, True])
 def test_destinations_of_ufuncs_are_written_to_at_the_call(native: bool) -> None:
-    """Test immediate writes to `out` arrays: views see the new values, and pending expressions keep the old values."""
+    """Test immediate writes to `out` arrays: views, errors, and pending expressions."""
     if native:
         native_immediate.install_native_code()
     a = np.arange(6.0)
@@ -169,7 +173,10 @@ def test_searches_of_four_mebibytes_of_integers_are_done_at_the_call(name: str, 
 
 
 def smoothed(xp: Any, image: np.ndarray, rows: int) -> Any:
-    """Return an array whose first rows are computed in turn, from rows of a pending array and from the previous row."""
+    """Compute the first rows of an array one after another, and return the array.
+
+    A row depends on a pending array and on the previous row.
+    """
     given = xp.asarray(image)
     sharp = (given + given) * 0.25
     made = xp.empty_like(given)
@@ -260,7 +267,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
 def test_products_of_large_matrices_in_memory_are_done_at_the_call(
     code: str, rows: int, columns: int, native: bool
 ) -> None:
-    """Test that immediate products of matrices and their parts have the same bits as recorded products."""
+    """Test that immediate products of parts of a matrix have the bits of recorded products."""
     if native:
         native_immediate.install_native_code()
     matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])
@@ -435,7 +442,10 @@ def test_what_numpys_functions_make_is_taken_over_where_nobody_else_has_it() -> 
 @pytest.mark.parametrize("code", "dfiB?")
 @pytest.mark.parametrize("size", [IMMEDIATE + 1, 2 * IMMEDIATE, 2 * IMMEDIATE + 1, 5 * IMMEDIATE + 3, 8 * IMMEDIATE])
 def test_reductions_of_whole_arrays_in_memory_are_done_at_the_call(code: str, size: int) -> None:
-    """Test that immediate reductions are bit-identical to recorded reductions, and that a later write is immediate."""
+    """Test that immediate reductions have the types and bits of recorded reductions.
+
+    Neither they nor a later write run a kernel.
+    """
     rng = np.random.default_rng(size)
     given = (rng.standard_normal(size) * 1e3 if code in "df" else rng.integers(0, 2, size)).astype(code)
     x = wf.evaluate(wf.asarray(given))

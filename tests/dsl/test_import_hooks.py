@@ -1,4 +1,7 @@
-"""Tests of weft's registration with another package, which happens once weft and the package are imported."""
+"""Tests of weft's registration with other packages.
+
+It happens once both weft and the other package are imported.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ class NumpyBackend(AbstractBackend):
 
 
 def run(code: str, folder: Path, device: str = "cpu", backends: str = BACKENDS) -> str:
-    """Run code in a new process that imports a stand-in for einops from `folder`. Return what the code prints."""
+    """Run code in a new process with a stand-in for einops. Return what the code prints."""
     (folder / "einops").mkdir(exist_ok=True)
     (folder / "einops" / "__init__.py").write_text("")
     (folder / "einops" / "_backends.py").write_text(backends)

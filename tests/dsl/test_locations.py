@@ -1,4 +1,4 @@
-"""Tests that operations are recorded with their source lines, even if code has the address of deleted code."""
+"""Tests that operations are recorded with their source lines."""
 
 from __future__ import annotations
 

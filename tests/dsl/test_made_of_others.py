@@ -27,7 +27,10 @@ def as_weft(value: Any) -> Any:
 
 
 def check(name: str, *given: Any, rounded: float = 0.0, **options: Any) -> None:
-    """Assert that weft returns NumPy's result, up to the tolerance `rounded`, or raises the same class of exception."""
+    """Assert that weft has NumPy's result, or raises NumPy's exception.
+
+    `rounded` is the relative and absolute tolerance. Without it, elements must be equal.
+    """
     try:
         wanted = getattr(np, name)(*given, **options)
     except Exception as error:

@@ -1,4 +1,7 @@
-"""Tests of operations on NumPy and weft arrays. Later changes of a NumPy array do not affect the result."""
+"""Tests of operations on NumPy and weft arrays.
+
+Later changes of a NumPy array do not affect the result.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +104,7 @@ OPERATORS = ("eq", "ne", "lt", "add", "mul", "floordiv")
 
 
 def outcome(function: Callable[[Any, Any], Any], first: Any, second: Any) -> tuple[Any, ...]:
-    """Return the dtype and the elements of an operator's result, or the class and the text of its error."""
+    """Return the dtype and the elements of a result, or the class and the text of the error."""
     try:
         found = function(first, second)
     except (TypeError, ValueError) as error:

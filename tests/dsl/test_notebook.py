@@ -1,4 +1,4 @@
-"""Tests of notebooks: ``%%weft``, its comparison with NumPy, and the tracebacks that IPython shows."""
+"""Tests of notebooks: ``%%weft``, comparisons with NumPy, and tracebacks."""
 
 from __future__ import annotations
 

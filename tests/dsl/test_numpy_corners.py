@@ -1,4 +1,7 @@
-"""Tests that corner cases, many of them from NumPy's own tests, have the same results on NumPy and on weft."""
+"""Tests that corner cases have the same results on NumPy and on weft.
+
+Many of the cases are from NumPy's own tests.
+"""
 
 from __future__ import annotations
 
@@ -439,7 +442,10 @@ def test_written_in_place() -> None:
 
 
 def subclassed(m: Any) -> list[Any]:
-    """Return results of operations on a subclass of `m.ndarray` that has an extra attribute. `m` is NumPy or weft."""
+    """Return results of operations on subclasses of `m.ndarray`.
+
+    `m` is NumPy or weft. One subclass has an extra attribute.
+    """
 
     class Own(m.ndarray):  # type: ignore[misc]
         def __new__(cls, values: Any, unit: str) -> Any:

@@ -41,7 +41,10 @@ def _reshaped(array: Any) -> Any:
 
 
 def outcome(call: Callable[[Any, Callable[[Any], Any]], Any], xp: Any) -> Any:
-    """Return the results of a call and its deprecation warnings, or the class of the exception that it raises."""
+    """Return the results and the deprecation warnings of a call, or the class of its exception.
+
+    The first item is whether the call returned a list.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DeprecationWarning)

@@ -1,4 +1,4 @@
-"""Tests that an op added to the op table can be computed, fused with other ops, and compiled for GPUs."""
+"""Tests that a new op of the op table is computed, fused and compiled for GPUs."""
 
 from __future__ import annotations
 

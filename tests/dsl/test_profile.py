@@ -1,4 +1,4 @@
-"""Tests of profiles, of ranges for NVIDIA's tools, and of the progress line of a long compilation."""
+"""Tests of profiles, ranges for NVIDIA's tools, and the progress line of compilations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that the documented table of random methods is correct, and that numbers and final states equal NumPy's."""
+"""Tests of the documented table of random methods.
+
+The numbers and the final states of generators equal NumPy's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of call sites: repeated code, such as a notebook cell, and operators within weft's functions."""
+"""Tests of call sites in repeated code and in weft's functions."""
 
 from __future__ import annotations
 

@@ -107,7 +107,10 @@ KEYS: dict[str, Any] = {
 
 
 def outcome(x: Any, key: Any, *value: Any) -> tuple[Any, ...]:
-    """Return elements of ``x.flat``, or `x` after an assignment, and the warnings. Return the error if there is one."""
+    """Read or assign ``x.flat[key]``. Return elements and warnings, or the error.
+
+    After an assignment, the elements are those of `x`.
+    """
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         try:

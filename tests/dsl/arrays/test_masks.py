@@ -178,7 +178,7 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test that selections use the current elements of a mask, which changes between two selections."""
+    """Test selections by a mask before and after the mask is changed."""
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -196,7 +196,7 @@ def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs:
 @pytest.mark.parametrize("shape", [(20_000,), (20_000, 4), (200, 100, 2), (20_000, 0)])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 1.0, "runs"])
 def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> None:
-    """Compare selections from arrays of medium size with NumPy's, for random masks and masks with runs."""
+    """Compare selections from arrays of medium size with NumPy's."""
     x = RNG.standard_normal(shape)
     for axes in range(1, len(shape) + (0 not in shape)):
         count = int(np.prod(shape[:axes]))
@@ -212,9 +212,9 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare the elements that a kernel selects by a mask, and the positions of true elements, with NumPy's.
+    """Compare the elements and positions that kernels select by a mask with NumPy's.
 
-    The masks have groups of eight elements that are all true, partly true, and all false. The kernel writes nothing
+    The masks have groups of eight elements that are all true, partly true, and all false. The kernels write nothing
     after the end of the result.
     """
     monkeypatch.setattr("weft.dsl.arrays.masks.compile_price", lambda: -1.0)

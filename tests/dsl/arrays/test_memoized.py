@@ -1,4 +1,7 @@
-"""Tests of memoized function calls: one look-up finds the expression that recording would create."""
+"""Tests of memoized function calls.
+
+One look-up finds the expression that recording would create.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that operators in native code have the results of the Python functions that they replace."""
+"""Tests of operators and functions in native code.
+
+They have the results of the Python functions that they replace.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +148,7 @@ WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("fresh", [False, True])
 def test_writes_are_found_again(name: str, fresh: bool) -> None:
-    """Test that writes to arrays in memory and to pending arrays do not change the values of earlier expressions."""
+    """Test that a write changes an array as in NumPy, and keeps the values of an earlier expression."""
     for _ in range(3):
         b = np.arange(12.0).reshape(3, 4)
         a = b + 0.5
@@ -229,7 +232,7 @@ def test_functions_of_large_arrays_in_memory_are_found_again(
 
 
 def test_results_of_immediate_execution_are_operands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that native code records operations on results of immediate operations, which have no storage yet."""
+    """Test that native code records operations on a result of immediate execution."""
     a, b = np.random.default_rng(3).random((2, 400, 1000))
     python: list[bool] = []
     monkeypatch.setattr("weft.dsl.arrays.call_sites.count_hit", lambda: python.append(True))

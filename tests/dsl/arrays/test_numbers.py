@@ -1,4 +1,4 @@
-"""Tests of Python scalars as operands. Plans and kernels are reused when the scalars change."""
+"""Tests of Python scalars as operands."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ OVERFLOWING: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
-    """Compare results with NumPy's under an overflow handler that evaluates arrays in the middle of an operation.
+    """Compare results with NumPy's if an overflow handler evaluates arrays during an operation.
 
     The conversion of a number calls the handler. The evaluation ends the recording.
     """
@@ -323,7 +323,7 @@ WITH_HUGE: dict[str, Callable[[Any, Any, int], Any]] = {
 
 
 def outcome(statement: Callable[[Any, Any, int], Any], xp: Any, x: Any, number: int) -> Any:
-    """Return the dtype and the first elements of a statement's result, or the name of its error's type."""
+    """Return the dtype and the first elements of a result, or the name of the exception class."""
     try:
         with np.errstate(all="ignore"):
             found = np.asarray(statement(xp, x, number))

@@ -1,4 +1,4 @@
-"""Tests of the strides of results that NumPy computes, on the CPU and with GPU schedules."""
+"""Tests of the memory layout of results that NumPy computes."""
 
 from __future__ import annotations
 

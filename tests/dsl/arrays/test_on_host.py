@@ -1,4 +1,4 @@
-"""Tests of NumPy's polynomial classes with weft arrays, and of the memory of results that NumPy computes."""
+"""Tests of functions and classes of NumPy that compute with weft arrays on the host."""
 
 from __future__ import annotations
 

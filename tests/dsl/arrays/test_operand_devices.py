@@ -1,4 +1,7 @@
-"""Tests of operands on two devices: NumPy arrays and scalars are moved, and other weft arrays raise an error."""
+"""Tests of operands on two devices.
+
+NumPy arrays and scalars are moved to the device of the other operand. Weft arrays on different devices are an error.
+"""
 
 from __future__ import annotations
 
@@ -182,7 +185,7 @@ ON_TWO: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
 
 
 def _operand(values: np.ndarray, device: str, size: int, *, pending: bool) -> Any:
-    """Return an array on a device. If `pending`, it is a slice of the large result of an unevaluated operation."""
+    """Return an array of `size` elements on a device. If `pending`, it is a slice of an unevaluated result."""
     large = wf.asarray(np.resize(values, X.size), device=device)
     if pending:
         large = large == True if values.dtype == bool else large * 1  # noqa: E712
@@ -220,7 +223,7 @@ WITH_SCALARS: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("name", WITH_SCALARS)
 @pytest.mark.parametrize("size", [4, X.size])
 def test_scalars_come_from_any_device(name: str, size: int) -> None:
-    """Test that scalars from reductions and elements, pending or not, combine with arrays on another device."""
+    """Test that scalars, pending or not, combine with arrays on another device."""
     values = np.arange(float(size))
     for here, there in (("cpu", "simt"), ("simt", "cpu")):
         for pending in (False, True):

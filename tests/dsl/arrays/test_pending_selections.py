@@ -1,6 +1,6 @@
-"""Tests that boolean selections stay pending if they are assigned back with the same mask.
+"""Tests of boolean selections that are assigned back with the same mask.
 
-The kernel computes all elements, and the values are NumPy's.
+Such selections stay pending. The kernel computes all elements, and the values are NumPy's.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """Test that an operation on a selection uses the current value of a scalar, which changes in each iteration."""
+    """Test that an operation on a selection uses the current value of a scalar."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

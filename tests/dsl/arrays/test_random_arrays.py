@@ -1,4 +1,4 @@
-"""Tests that random arrays are bit-identical to NumPy's, and leave generators in the same states."""
+"""Tests that random arrays are bit-identical to NumPy's, and that generators have NumPy's final states."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that GPU kernels compute random numbers from element positions, bit-identical to NumPy's."""
+"""Tests of GPU kernels that compute random numbers from element positions.
+
+The numbers are bit-identical to NumPy's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that scatters with repeated indices have NumPy's values, up to rounding, and the same bits each time."""
+"""Tests of scatters with repeated indices, and of the bounds of indices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of CPU memory that weft shares with other code: both sides see each other's writes."""
+"""Tests of CPU memory that weft shares with other code.
+
+Both sides see each other's writes.
+"""
 
 from __future__ import annotations
 
@@ -347,7 +350,7 @@ def test_threads_write_to_the_array_and_to_numpys() -> None:
 
 
 def exported(small: Any) -> tuple[Any, np.ndarray]:
-    """Return a small array in memory that NumPy has allocated, and a NumPy array that shares this memory."""
+    """Return a small weft array, and a NumPy array that shares its memory."""
     with override(immediate=16384):
         x = wf.asarray(small)
         return x, np.asarray(x)

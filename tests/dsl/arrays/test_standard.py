@@ -1,4 +1,4 @@
-"""Tests of attributes and methods of the array API standard and of NumPy's arrays, except arithmetic."""
+"""Tests of attributes and methods of arrays, and of the namespace of the array API standard."""
 
 from __future__ import annotations
 

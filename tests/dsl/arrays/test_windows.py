@@ -1,4 +1,4 @@
-"""Tests of indices used repeatedly at a call site, of elements written immediately, and of the flags of views.
+"""Tests of views and elements: repeated indices, immediate writes, and flags.
 
 Views see the written elements, and earlier results keep the old values.
 """
@@ -69,7 +69,7 @@ def test_what_was_recorded_or_copied_keeps_the_old_element() -> None:
 
 
 def test_views_are_those_of_their_storage() -> None:
-    """Test the shapes of views of an array that is itself a view, for storages with different shapes."""
+    """Test the shapes of views of an array that is itself a view."""
     for shape in ((4,), (2, 2), (4,)):
         x = wf.ones(shape).reshape(4)[None]
         assert x[0].shape == (4,)

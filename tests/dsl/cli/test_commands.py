@@ -1,4 +1,4 @@
-"""Tests of the command line: usage, wrong options, options of the program, and closed pipes."""
+"""Tests of the command line: options, usage messages, and closed pipes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ print(parser.parse_args())
 
 
 def run(script: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program under ``weft run`` in a new process, since redirected imports last until the process ends."""
+    """Run a program under ``weft run`` in a new process.
+
+    Redirected imports last until the process ends.
+    """
     command = [sys.executable, "-m", "weft", "run", str(script), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 

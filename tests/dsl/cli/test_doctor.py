@@ -1,4 +1,4 @@
-"""Tests of ``weft doctor`` on machines with missing or broken parts, and of ``weft info``."""
+"""Tests of ``weft doctor`` and ``weft info``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that programs have the same output, exit status and files under ``weft run`` as under ``python``."""
+"""Tests that programs behave under ``weft run`` as under ``python``.
+
+Their output, exit status and files are compared.
+"""
 
 from __future__ import annotations
 

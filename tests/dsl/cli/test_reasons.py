@@ -1,4 +1,4 @@
-"""Tests of the explanations that ``weft run --compare`` prints if a program is not faster on weft."""
+"""Tests of the explanations that ``weft run --compare`` prints for slow programs."""
 
 from __future__ import annotations
 

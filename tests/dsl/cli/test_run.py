@@ -67,7 +67,10 @@ def test_a_program_that_raises_is_not_compared(tmp_path: Path, capsys: pytest.Ca
 def test_saved_arrays_are_compared(
     filled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Test that saved arrays are compared, before and after a script has read the dictionary of its `numpy` module."""
+    """Test that arrays saved by a script are compared.
+
+    If `filled`, the script's `numpy` module already has all names in its dictionary.
+    """
     if filled:
         find_all_names()
     monkeypatch.chdir(tmp_path)

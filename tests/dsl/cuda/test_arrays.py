@@ -1,4 +1,4 @@
-"""Tests of the device arrays of weft.cuda: copies, layouts, records, and memory shared with other arrays."""
+"""Tests of the device arrays of weft.cuda."""
 
 from __future__ import annotations
 
@@ -371,9 +371,9 @@ def test_mapping_host_arrays(start: int) -> None:
 
 
 class Exporter:
-    """Host memory that is described as another library's GPU array, which the CPU device accepts.
+    """Host memory with the interface of another library's GPU array.
 
-    On a GPU, a kernel that read the memory would make the device unusable.
+    The CPU device accepts it. On a GPU, a kernel that read the memory would make the device unusable.
     """
 
     def __init__(self, values: np.ndarray, **changes: Any) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the public names of weft.cuda: imports, missing names, and modules that an import loads."""
+"""Tests of the public names of weft.cuda, and of its import."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def rotated(x: int, k: int) -> int:
 
 
 def step(state: State) -> tuple[int, State]:
-    """Return the number that xoroshiro128+ (the version of 2016) computes from a state, and the next state."""
+    """Return the next number and the next state of xoroshiro128+ (the version of 2016)."""
     s0, s1 = state
     mixed = s0 ^ s1
     return (s0 + s1) & MASK, (rotated(s0, 55) ^ mixed ^ ((mixed << 14) & MASK), rotated(mixed, 36))

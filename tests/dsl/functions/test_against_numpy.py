@@ -1,4 +1,4 @@
-"""Tests that functions have NumPy's results, dtypes and errors, for several dtypes and many shapes."""
+"""Tests that functions have NumPy's results, dtypes and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ def close(found: Any, wanted: Any, ulp: float) -> None:
 
 @pytest.mark.parametrize("row", [r for r in OPS.values() if r.ufunc], ids=lambda r: r.name)
 def test_rows_compute_with_what_numpy_does(row: Any) -> None:
-    """Test that results of ops have NumPy's dtypes. Their values are tested in tests/codegen/ops/test_every_row.py."""
+    """Test that ops have NumPy's dtypes, and raise TypeError where NumPy does.
+
+    The values are tested in tests/codegen/ops/test_every_row.py.
+    """
     for values in VALUES.values():
         operands = [values] * row.arity
         try:
@@ -264,9 +267,9 @@ def test_rows_are_sorted_on_several_threads() -> None:
 
 
 def test_the_bounds_of_clip_are_promoted_together() -> None:
-    """Test that ``clip`` of a uint8 array with the bounds 3.5 and a float16 array returns float16.
+    """Test that the dtype of ``clip`` follows from the operand and both bounds.
 
-    If each bound were promoted separately, the result would be float64.
+    For a uint8 array, promoting the bounds 3.5 and float16 separately would result in float64.
     """
     x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
     found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))

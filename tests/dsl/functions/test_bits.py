@@ -1,4 +1,4 @@
-"""Tests that `packbits` and `unpackbits` have NumPy's results, and run on the device of their arguments."""
+"""Tests of `packbits` and `unpackbits` on every device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of functions that call other functions, such as the copies of NumPy's Python functions, on every device."""
+"""Tests of functions that call other functions, on every device."""
 
 from __future__ import annotations
 

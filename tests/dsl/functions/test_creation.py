@@ -1,4 +1,4 @@
-"""Tests of new arrays: memory layouts, `copy=False`, and numbers beyond the range of a dtype."""
+"""Tests of functions that create arrays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _immediate(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def given(layout: str) -> Any:
-    """Return a weft array with the elements and the memory layout of the NumPy array `LAYOUTS[layout]`."""
+    """Return a weft array with the elements and the layout of `LAYOUTS[layout]`."""
     values = LAYOUTS[layout]
     found = wf.array(values)
     return wf.array(CUBE)[:, ::2].swapaxes(0, 1) if layout == "part" else found

@@ -1,4 +1,7 @@
-"""Tests of queries of array properties, which neither evaluate arrays nor prevent fusion, and of `copyto`."""
+"""Tests of queries of array properties, and of `copyto`.
+
+Most queries neither evaluate arrays nor prevent fusion.
+"""
 
 from __future__ import annotations
 

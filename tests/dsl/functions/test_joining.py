@@ -1,4 +1,4 @@
-"""Tests of concatenations, stacks and rolls: many operands, short rows, outputs, and promotion of Python scalars."""
+"""Tests of concatenations, stacks and rolls."""
 
 from __future__ import annotations
 

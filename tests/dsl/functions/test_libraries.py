@@ -1,4 +1,4 @@
-"""Tests of the table of libraries, and of condition numbers, pseudo-inverses and polynomial fits by the libraries."""
+"""Tests of the table of libraries, and of results that the libraries compute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that functions that change shapes have NumPy's results and errors for rare and invalid arguments."""
+"""Tests of functions that change shapes, with rare and invalid arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that set functions have NumPy's results, and run on the device of their arrays."""
+"""Tests that set functions have NumPy's results on every device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def same(found: Any, wanted: Any) -> None:
 
 @pytest.fixture
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Yield the name of a test's device. If the device is not the CPU, computation on the host raises an error."""
+    """Yield the name of the default device. On "simt", a call of NumPy on the host raises an error."""
     name = request.param
     if name == "simt":
 

@@ -1,4 +1,7 @@
-"""Tests of ufuncs with dtypes that weft does not support. NumPy computes them; some have several outputs."""
+"""Tests of ufuncs with dtypes that weft does not support.
+
+NumPy computes them.
+"""
 
 from __future__ import annotations
 

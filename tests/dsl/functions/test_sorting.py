@@ -1,4 +1,7 @@
-"""Tests that sorts on the CPU and with GPU schedules are stable, and have NumPy's order, also of zeros and NaNs."""
+"""Tests of sorts on the CPU and with GPU schedules.
+
+Sorts are stable, and have NumPy's order of zeros and NaNs.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def complex_sample(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return random complex numbers, many of which have equal real parts, infinite parts or NaNs."""
+    """Return random complex numbers, with many equal parts, infinities and NaNs."""
     z = np.empty(shape, dtype)
     z.real, z.imag = RNG.choice([0.0, 1.0, -2.5, np.nan, np.inf], (2, *shape))
     return z

@@ -1,4 +1,4 @@
-"""Tests that sympy expressions which become fused functions have the values that sympy computes."""
+"""Tests of fused functions that are made from sympy expressions."""
 
 from __future__ import annotations
 

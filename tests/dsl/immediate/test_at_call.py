@@ -1,4 +1,4 @@
-"""Tests of functions whose output argument is a NumPy array, a weft array or a part of an operand."""
+"""Tests of functions with output arguments."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def redirected() -> Iterator[None]:
 
 
 def function(file: str, expression: str) -> Callable[[Any, Any], Any]:
-    """Return a function of two arrays that evaluates `expression`, as part of a module with the path `file`."""
+    """Return a function of `x` and `y` that evaluates `expression` in a module with the path `file`."""
     names: dict[str, Any] = {"__name__": file.removesuffix(".py"), "__file__": file}
     exec(SOURCE.format(expression), names)
     return names["apply"]
@@ -125,7 +125,10 @@ def test_views_that_a_library_makes_share_the_memory(expression: str) -> None:
 
 @pytest.mark.parametrize("length", [3, 30_000])
 def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
-    """Test that ``np.atleast_1d`` returns NumPy arrays. SciPy passes them to Fortran code, which accepts no others."""
+    """Test that ``np.atleast_1d`` returns a NumPy array that shares the memory of a weft array.
+
+    SciPy passes the result to Fortran code, which accepts no other arrays.
+    """
     x = wf.ones(length)
     found = function(LIBRARY, "np.atleast_1d(x)")(x, None)
     assert type(found) is np.ndarray

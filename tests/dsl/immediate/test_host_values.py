@@ -1,4 +1,4 @@
-"""Tests of arrays that immediate execution creates without a storage, in C and in Fortran order."""
+"""Tests of arrays that immediate execution creates without a storage."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _write_through_an_export(x: Any) -> None:
 @pytest.mark.parametrize("seed", range(40))
 @pytest.mark.parametrize("dtype", [np.float64, np.int8, np.float32])
 def test_arrays_share_memory_and_keep_their_order_as_in_numpy(seed: int, dtype: type) -> None:
-    """Compare values and strides with NumPy's after random sequences of operations, writes and exports."""
+    """Compare values and strides with NumPy's after random operations, writes and exports."""
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 5, rng.choice([1, 2, 3, 5], rng.integers(1, 4))).astype(dtype)
     pairs: list[tuple[Any, Any]] = [(values, wf.asarray(values.copy()))]

@@ -1,4 +1,4 @@
-"""Tests of loops that access few elements of large arrays by index arrays. Each access is executed immediately."""
+"""Tests of immediate accesses to few elements of large arrays."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_numpy_arrays_take_small_results_at_the_call() -> None:
 
 
 def test_numpy_arrays_take_small_results_in_native_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test small results written to NumPy arrays. Native code raises NumPy's errors, and leaks no references."""
+    """Test small results that native code writes to NumPy arrays: values, errors and references."""
     native_immediate.install_native_code()
     weights, step = np.arange(3.0), wf.asarray(np.full(3, 0.5))
     python: list[str] = []

@@ -1,4 +1,4 @@
-"""Tests of the installation of native code: small operations and operators in either order, and failed compilation.
+"""Tests of the installation of native code.
 
 Native code also replaces functions of NumPy's submodules.
 """

@@ -257,7 +257,7 @@ def test_references_are_exact() -> None:
 
 
 def test_the_loops_are_called() -> None:
-    """Test that the native inner loops, and not the fallback, add small arrays and compute their dot products."""
+    """Test that native inner loops add small arrays and compute dot products without the fallback."""
 
     def refuse(*given: Any) -> Any:
         raise AssertionError

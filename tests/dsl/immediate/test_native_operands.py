@@ -1,4 +1,4 @@
-"""Tests of native code for functions that copy or change arrays, and for unfused operations, views and casts."""
+"""Tests of native code: writes, unfused operations, views and casts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of results above the usual limit of immediate execution, which is raised while programs are compiled."""
+"""Tests of immediate execution with a raised limit.
+
+The limit is raised while programs are compiled.
+"""
 
 from __future__ import annotations
 

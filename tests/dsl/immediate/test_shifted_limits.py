@@ -1,4 +1,4 @@
-"""Tests of the limits of immediate execution, which are larger for some dtypes of less than 8 bytes."""
+"""Tests of the larger limits of immediate execution for small dtypes."""
 
 from __future__ import annotations
 

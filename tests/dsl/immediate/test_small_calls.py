@@ -1,4 +1,4 @@
-"""Tests of calls that are executed immediately: on rows of large arrays, on lists of arrays, and on medium arrays."""
+"""Tests of calls that are executed immediately."""
 
 from __future__ import annotations
 
@@ -192,9 +192,9 @@ ALONE: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("read", [False, True])
 @pytest.mark.parametrize("program", ALONE)
 def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable[..., Any], read: bool) -> None:
-    """Test that isolated operations of medium size are recorded once and then run immediately, with the same bits.
+    """Test that isolated operations of medium size are recorded once, and then run immediately.
 
-    If `read`, only one element of each result is read.
+    The results have the same bits. If `read`, only one element of each result is read.
     """
     source = np.random.default_rng(3)
     x, f, m = (wf.asarray(source.normal(size=shape)) for shape in (50_000, 50_000, (224, 224)))
@@ -263,7 +263,7 @@ def test_medium_norms_have_the_bits_of_kernels(shape: tuple[int, ...], code: str
 
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_rows_that_broadcasting_repeats_are_reduced_once(name: str) -> None:
-    """Test that extremes of broadcast arrays have the same bits in the first call and in later calls.
+    """Test that extremes of broadcast arrays have NumPy's bits in the first and in later calls.
 
     The first call is recorded. Later calls at the same call site reduce one of the equal rows or columns immediately.
     """

@@ -90,7 +90,10 @@ class Quick:
 
 
 def ended(kernel, *arguments, after=0.1):
-    """Run a kernel until a timer signal ends it. Return how the kernel ended, with "late" if that took long."""
+    """Run a kernel under a timer signal. Return the text of the signal's error, or "through".
+
+    The text ends with " late" if the kernel ended more than 20 s after the signal.
+    """
     begun = time.perf_counter()
     signal.setitimer(signal.ITIMER_REAL, after)
     try:

@@ -1,4 +1,4 @@
-"""Exact rational arithmetic with rounding in any direction, as a reference for library functions."""
+"""Exact rational arithmetic with rounding in any direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that kernels compiled for the CPU behave like plain Python in corner cases of the CUDA model."""
+"""Tests that kernels compiled for the CPU behave like plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the code generated for explicit kernels: arithmetic, index widths, parameters, and registers."""
+"""Tests of the code generated for explicit kernels."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_vector_add_is_lean(dtype: str) -> None:
 
 @pytest.mark.parametrize("layout", ["[:, ::1]", "[::1, :]", "[:, :]"])
 def test_narrow_indices_where_extents_allow(layout: str) -> None:
-    """Test that kernels with 32-bit indices have no 64-bit products or quotients, and few parameters."""
+    """Test that PTX with 32-bit indices has few parameters, and no 64-bit products or quotients."""
     cases: list[tuple[Any, list[str], int]] = [
         (matrix_scale, [f"float32{layout}"] * 2, 10),
         (vector_add, ["float32[:]"] * 3, 9),

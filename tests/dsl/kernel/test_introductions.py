@@ -1,4 +1,4 @@
-"""Tests of the programs in `examples/kernels`, which are written like introductions to Numba CUDA."""
+"""Tests of the programs in `examples/kernels`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_launching_with_numpy_arrays_warns_of_the_copies() -> None:
 
 
 def test_no_warning_where_nothing_is_copied() -> None:
-    """Test that the CPU device, which does not copy NumPy arrays, issues no warning about copies."""
+    """Test that a launch on the CPU device issues no warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load("stride_loop").main(100)

@@ -1,4 +1,4 @@
-"""Tests of the kernel object: launches, ahead-of-time specialization, inspection, and compilation without a launch."""
+"""Tests of the kernel object: launches, signatures, inspection, and compilation."""
 
 from __future__ import annotations
 
@@ -273,7 +273,10 @@ def test_compile_to_ptx() -> None:
 
 
 def test_compile_with_device_functions() -> None:
-    """Test the compilation of a kernel that calls device functions. numba-cuda needs a GPU for this."""
+    """Test the compilation to PTX of a kernel that calls a device function.
+
+    numba-cuda needs a GPU for this.
+    """
 
     @cuda.jit(device=True)
     def inner(v: Any) -> Any:

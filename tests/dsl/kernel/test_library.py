@@ -1,4 +1,4 @@
-"""Tests of libdevice's functions: declarations match the bitcode, and values are right in plain Python."""
+"""Tests of libdevice's functions: their declarations, and their values in plain Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ NAN, INF = math.nan, math.inf
 
 
 def declared() -> dict[str, tuple[str, list[str]]]:
-    """Return the result and parameter types of the bitcode's functions, keyed by names without the prefix ``__nv_``."""
+    """Return the result and parameter types of libdevice's functions by name.
+
+    The names have no prefix ``__nv_``. Without libdevice, the test is skipped.
+    """
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
     if path is None:
@@ -73,7 +76,7 @@ def test_wrong_number_of_arguments() -> None:
 
 
 def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
-    """Return finite numbers of a dtype: zeros, subnormal numbers, extremes, and random numbers of all magnitudes."""
+    """Return finite numbers of a dtype: special numbers, and random numbers of all magnitudes."""
     generator = np.random.default_rng(seed)
     info = np.finfo(dtype)
     kinds = (float(info.smallest_subnormal), 7 * float(info.smallest_subnormal), float(info.tiny), float(info.max))
@@ -85,7 +88,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Return operands (x, y, z) of ``x * y + z`` with difficult rounding, cancellation, overflow or underflow."""
+    """Return operands (x, y, z) for which ``x * y + z`` is difficult to round."""
     half, top = (27, 1000) if dtype is D else (12, 120)
     middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max
@@ -112,7 +115,10 @@ def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
 
 
 def tuples(dtype: np.dtype, length: int, count: int) -> list[tuple[Any, ...]]:
-    """Return tuples of finite operands. In some tuples (x, y, z), the product of x and y nearly cancels z."""
+    """Return tuples of finite operands.
+
+    In some tuples (x, y, z), the product of x and y nearly cancels z.
+    """
     generator = np.random.default_rng(length)
     pool = numbers(dtype, length, 40)
     found = [tuple(pool[k] for k in generator.integers(0, len(pool), length)) for _ in range(count)]

@@ -1,4 +1,7 @@
-"""Tests of the accuracy of library functions in plain Python, compared with mpmath's results with 40 digits."""
+"""Tests of the accuracy of library functions in plain Python.
+
+The reference is mpmath with 40 digits.
+"""
 
 from __future__ import annotations
 

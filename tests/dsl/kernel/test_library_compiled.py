@@ -1,4 +1,7 @@
-"""Tests that library functions compiled for the CPU agree with plain Python, and that GPU kernels call libdevice."""
+"""Tests of library functions in compiled kernels.
+
+On the CPU, they agree with plain Python. GPU kernels call libdevice.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def batches() -> Iterator[tuple[str, ...]]:
-    """Yield the names of each group of up to `BATCH` functions with the same dtypes. One kernel tests a group."""
+    """Yield batches of up to `BATCH` names of functions with the same dtypes.
+
+    One kernel tests a batch.
+    """
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():
@@ -66,7 +72,10 @@ def samples(dtype: np.dtype, generator: np.random.Generator) -> np.ndarray:
 
 
 def make_kernel(functions: tuple[LibraryFunction, ...]) -> Any:
-    """Return a kernel that calls all functions of a group, and writes a row of each output array per function."""
+    """Return a kernel that calls all functions of a batch.
+
+    Function number `k` writes its results to row `k` of each output array.
+    """
     taken, given = len(functions[0].arguments), len(functions[0].results)
     if given == 2 and taken == 1:
 

@@ -1,4 +1,4 @@
-"""Tests of behaviour that programs for Numba CUDA, or numba-cuda's own tests, rely on."""
+"""Tests of behaviour on which programs for Numba CUDA rely."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that common CUDA programs have the right results for several sizes and launch configurations."""
+"""Tests that common CUDA programs have the right results."""
 
 from __future__ import annotations
 

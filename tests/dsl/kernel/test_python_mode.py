@@ -1,4 +1,4 @@
-"""Tests of kernels that run as plain Python: thread indices, barriers, errors, threads, and debugging."""
+"""Tests of kernels that run as plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of functions and types of math, NumPy and weft in kernels that run as plain Python."""
+"""Tests of library functions and types in kernels that run as plain Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that the sanitizer finds deliberate faults, and reports nothing for programs without faults."""
+"""Tests of the sanitizer on programs with and without deliberate faults."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_planted_fault(fault: Fault) -> None:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_clean_program(program: Probe) -> None:
-    """Test that the sanitizer reports nothing for a correct program, and that the result is right."""
+    """Test that a correct program runs under the sanitizer with the right results."""
     arguments = program.copies()
     with wf.sanitize():
         weft.kernel(**program.options)(program.function)[program.launch](*arguments)

@@ -1,4 +1,4 @@
-"""Tests of the sanitizer in special cases: synchronization of warps and grids, fences, views, and records."""
+"""Tests of the sanitizer: synchronization of warps and grids, fences, views, and records."""
 
 # mypy: ignore-errors
 

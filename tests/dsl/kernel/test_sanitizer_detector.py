@@ -1,4 +1,7 @@
-"""Tests of the race detector against a simple detector, which compares all accesses by full vector clocks."""
+"""Tests of the race detector.
+
+The reference is a simple detector with full vector clocks.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ Event = tuple[int, int, int, int]  # site, block, thread, address (for a warp op
 
 
 def events(source: random.Random, at_once: bool) -> list[Event]:
-    """Return random events of two blocks: accesses and fences by single threads, and barriers and shuffles by groups.
+    """Return random events of two blocks: accesses, fences, barriers and shuffles.
 
     If `at_once` is true, the events of the blocks are interleaved. Otherwise, all events of block 0 come first.
     """
@@ -146,7 +149,10 @@ def test_writes_of_the_same_value(at_once: bool) -> None:
 
 
 def reported(rows: list[list[int]], size: int = SIZE) -> bool:
-    """Return whether the detector finds a race among events of block 0. A row is a site, thread, address and value."""
+    """Return whether the detector finds a race among events of one block.
+
+    Each row is a site, a thread, an address and a value.
+    """
     detector = Detector(SITES, size)
     detector.take([[site | thread << 32, 0, address, value] for site, thread, address, value in rows])
     return any(finding.kind == "race" for finding in detector.finish())

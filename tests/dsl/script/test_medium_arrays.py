@@ -1,4 +1,4 @@
-"""Tests of medium arrays that scripts create with NumPy's functions, and of functions of pending scalars."""
+"""Tests of medium arrays and pending scalars in scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of imports and of `Array.__class__` under ``weft run``, which differ between libraries and the program."""
+"""Tests of imports and of `Array.__class__` under ``weft run``.
+
+They differ between libraries and the program.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ for failing in (library.fails, lambda: __import__("no_module"), lambda: __import
 
 
 def run_with_library(folder: Path, library: str, program: str) -> subprocess.CompletedProcess[str]:
-    """Run a program that imports a library from another folder. The folder is passed as the program's argument."""
+    """Run a program whose argument is the folder of the module `library`."""
     outside = folder / "outside"
     outside.mkdir()
     (outside / "library.py").write_text(library)
@@ -135,7 +138,7 @@ def test_compiled_modules_of_the_program_take_weft_arrays(tmp_path: Path) -> Non
 
 @pytest.fixture
 def library() -> Any:
-    """Yield the global namespace of a module that counts as a library, not as a module of the program."""
+    """Yield the namespace of a module that counts as a library."""
     callers.set_program_test(lambda frame: frame.f_globals is globals())
     yield types.ModuleType("library").__dict__ | {"__file__": "library.py", "np": np, "answer": None}
     callers.set_program_test(None)

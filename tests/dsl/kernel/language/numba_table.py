@@ -1,4 +1,6 @@
-"""A generator of tables of Numba's results: ``python -m tests.dsl.kernel.language.numba_table`` needs Numba.
+"""A generator of tables of Numba's results.
+
+``python -m tests.dsl.kernel.language.numba_table`` writes the tables, and needs Numba.
 
 ``numba_types.json`` has, for each operator, a row per dtype of the left operand: the result's dtype for each dtype of
 the right operand and for each literal. ``join`` is the type of a variable to which both operands are assigned. For each
@@ -56,7 +58,7 @@ def body(op: str, right: str) -> str:
 
 
 def samples(dtype: str, op: str, right: bool) -> np.ndarray:
-    """Return four numbers of a dtype for an operator's left operand, or for its right operand if `right` is true.
+    """Return four operands of a dtype: left operands, or right operands if `right` is true.
 
     The numbers avoid operations that are undefined in Numba or raise errors: divisors of 0, and shifts by 64 bits or
     more. They also avoid negative powers of integers, whose results are specific to Numba.
@@ -76,7 +78,10 @@ def samples(dtype: str, op: str, right: bool) -> np.ndarray:
 
 
 def pairs(op: str, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return all pairs of samples of two dtypes, as an operator's operands. For a literal, the right operands are 0."""
+    """Return the left and the right operands of an operator, for all pairs of samples.
+
+    For a literal, the right operands are 0.
+    """
     first = samples(left, op, False)
     if op == "**" and right not in LITERALS:  # (no powers of negative numbers, and no zeros to negative powers)
         first = np.abs(first) + first.dtype.type(np.dtype(left).kind in "fc")
@@ -86,7 +91,10 @@ def pairs(op: str, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def cases(types: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the operator, the left dtype, the right dtype or literal, and the result's dtype of each supported case."""
+    """Yield the operator, the left dtype, the right dtype or literal, and the result's dtype of each case.
+
+    Cases that Numba rejects are left out.
+    """
     for op in BINARY:
         for left, line in zip(DTYPES, types[op], strict=True):
             for right, result in zip((*DTYPES, *LITERALS), line.split(), strict=True):
@@ -95,7 +103,10 @@ def cases(types: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def function_text(found: list[tuple[str, str, str, str]]) -> str:
-    """Return the text of a function that computes all cases. Its parameters are two operands and an output per case."""
+    """Return the text of a function that computes all cases.
+
+    It has three parameters for each case: two operands and an output.
+    """
     names = [f"out{k}" for k in range(len(found))]
     lines = [f"def f({', '.join(f'x{k}, y{k}, {name}' for k, name in enumerate(names))}):", "    for i in range(16):"]
     for k, (op, _, right, _) in enumerate(found):

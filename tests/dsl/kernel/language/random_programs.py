@@ -1,4 +1,4 @@
-"""A generator of random structured programs, which log the conditions that they evaluate.
+"""A generator of random structured programs that log their conditions.
 
 A program calls `t(k)` for each condition that has no other condition as its part, and `s` in some of its statements, so
 that the log of a run shows its path.

@@ -1,4 +1,4 @@
-"""Tests of slices, indices and assigned tuples in kernels, at and beyond the bounds of arrays."""
+"""Tests of slices, indices and assigned tuples in kernels."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def function_of(text: str) -> FunctionType:
 
 
 def read(text: str) -> str:
-    """Return the source text of the syntax tree that is reconstructed from the byte code of a program's function."""
+    """Return the source text that is reconstructed from the byte code of a program's function."""
     return ast.unparse(read_function(function_of(text).__code__))
 
 

@@ -1,4 +1,4 @@
-"""Tests of statements on whole arrays in kernels: lengths broadcast at run time, and the order of reads and writes."""
+"""Tests of statements on whole arrays in kernels."""
 
 from __future__ import annotations
 

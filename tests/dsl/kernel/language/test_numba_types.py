@@ -1,4 +1,4 @@
-"""Tests that kernels of `weft.cuda` compute in Numba's types, and kernels of `weft.kernel` in NumPy's types."""
+"""Tests of Numba's types in kernels of `weft.cuda`, and of NumPy's types in kernels of `weft.kernel`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ OURS: dict[tuple[str, str, str], str] = {
 
 
 def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
-    """Return the expected dtype. Return None for operations on complex numbers that Numba lacks, but weft supports."""
+    """Return the dtype that a result must have, or None if any is accepted.
+
+    The dtype "-" stands for an error. Complex operands that Numba rejects may have any result.
+    """
     if numbas == "-" and (left in COMPLEX or right in COMPLEX):
         return None
     return OURS.get((op, left, right), numbas)
@@ -243,7 +246,7 @@ EXACT_COMPARISONS = {
 
 
 def agree(op: str, base: np.ndarray, found: np.ndarray, numbas: np.ndarray) -> bool:
-    """Return whether results agree: within rounding for powers, `atan2` and complex numbers, otherwise exactly."""
+    """Return whether results agree, up to rounding for powers, `atan2` and complex numbers."""
     if op not in ("**", "atan2") and numbas.dtype.kind != "c":
         return np.array_equal(found, numbas)
     defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # (complex powers of 0 are undefined)
@@ -272,7 +275,7 @@ OFTEN = ("bool", "int32", "uint64", "float32", "complex64")
 
 @pytest.mark.parametrize("left", [pytest.param(t, marks=[pytest.mark.slow] * (t not in OFTEN)) for t in DTYPES])
 def test_results_have_numbas_values(left: str) -> None:
-    """Compare results with Numba's, for `left` and each dtype or literal, except where weft differs on purpose."""
+    """Compare results of binary operations with Numba's, except where weft differs on purpose."""
     values = {key: value for key, value in numbas_values().items() if key[1] == left}
     found = [c for c in cases(TABLE) if c[1] == left and (c[0], left, c[2]) not in {*OURS, *EXACT_COMPARISONS}]
     wrong = []
@@ -293,7 +296,10 @@ def test_results_have_numbas_values(left: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_bounds_of_ranges_may_be_floats(dtype: type) -> None:
-    """Test that kernels of `weft.cuda` truncate float arguments of `range`, and that `weft.kernel` rejects them."""
+    """Test that kernels of `weft.cuda` truncate float arguments of `range`.
+
+    Kernels of `weft.kernel` reject them.
+    """
 
     def count(bounds: Any, out: Any) -> None:
         for k in range(bounds[0]):
@@ -314,7 +320,7 @@ WIDE, TWO, BYTE = np.int32(65536), np.uint32(2), np.uint8(200)
 
 
 def test_constants_of_numpys_types_have_numbas_types() -> None:
-    """Test that arithmetic on constants has the results of Numba's `njit`, which computes integers in 64 bits."""
+    """Test that arithmetic on constants has the results of Numba's `njit`."""
 
     @cuda.jit(device=True)
     def next_product(a: Any, b: Any) -> Any:

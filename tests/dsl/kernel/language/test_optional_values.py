@@ -1,4 +1,4 @@
-"""Tests of kernels with values that may be None, arrays that are chosen at run time, `del`, and bytes."""
+"""Tests of optional values, swapped arrays, `del` and bytes in kernels."""
 
 from __future__ import annotations
 

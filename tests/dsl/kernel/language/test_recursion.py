@@ -1,4 +1,4 @@
-"""Tests of recursive functions: globals, variables of enclosing functions, and failures, which end the thread."""
+"""Tests of recursive functions in kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that, on the CPU, a loop may wait for an earlier thread, and ends with an error if it waits for a later one."""
+"""Tests of loops on the CPU that wait for another thread.
+
+A loop may wait for an earlier thread. It ends with an error if it waits for a later one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the descriptors of kernel arguments: what they distinguish, and what the kernel may do with an argument."""
+"""Tests of the descriptors of kernel arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of argument extensions, of callbacks before launches, of raw pointers, and of the PTX architecture."""
+"""Tests of argument extensions, launch callbacks, raw pointers, and the PTX architecture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of launches with arrays that share memory: compiled, repeated from the cache, and in Python mode."""
+"""Tests of launches with arrays that share memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of kernels launched from kernels: arguments, order, recursion, errors, PTX, and Python mode."""
+"""Tests of kernels launched from kernels."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_recursion_and_order(python: bool) -> None:
 
 @cuda.jit
 def quicksort(x: Any, low: Any, high: Any) -> None:
-    """Sort `x[low:high + 1]`. One thread partitions the range, and launches a kernel for each part to be sorted."""
+    """Sort `x[low:high + 1]` in one thread, which launches a kernel for each part."""
     pivot = x[(low + high) // 2]
     i, j = low, high
     while i <= j:

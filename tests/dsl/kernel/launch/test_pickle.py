@@ -1,4 +1,4 @@
-"""Tests of pickled kernels and device functions: by name, by value, and in another process."""
+"""Tests of pickled kernels and device functions."""
 
 from __future__ import annotations
 

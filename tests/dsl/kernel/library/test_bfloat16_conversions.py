@@ -1,4 +1,4 @@
-"""Tests that the conversions of bfloat16 under Numba CUDA's names agree with exact arithmetic."""
+"""Tests of the conversions of bfloat16 under Numba CUDA's names."""
 
 from __future__ import annotations
 

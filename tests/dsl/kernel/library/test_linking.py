@@ -1,4 +1,4 @@
-"""Tests of kernels that call functions of linked code: their PTX, the linked cubin, and errors."""
+"""Tests of kernels that call functions of linked code."""
 
 from __future__ import annotations
 

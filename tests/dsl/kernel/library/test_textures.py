@@ -1,4 +1,4 @@
-"""Tests of textures in kernels: values in all modes, errors, PTX for all architectures, and driver calls."""
+"""Tests of textures in kernels."""
 
 from __future__ import annotations
 
@@ -120,7 +120,10 @@ def test_ptx(architecture: str, axes: int, dtype: str) -> None:
 
 
 class Calls:
-    """A table of driver functions that records the calls. It uses the structures of cuda.bindings."""
+    """A table of driver functions that records the calls.
+
+    It uses the structures of cuda.bindings.
+    """
 
     def __init__(self) -> None:
         self.made: list[tuple[str, tuple[Any, ...]]] = []

@@ -1,4 +1,4 @@
-"""Tests of vector types outside of kernels, and of scalar conversions that follow the rules of kernels."""
+"""Tests of vector types and library functions outside of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of `weft.vectorize` with the options of `numpy.vectorize`, and with functions that cannot be compiled."""
+"""Tests of `weft.vectorize` with the options of `numpy.vectorize`."""
 
 from __future__ import annotations
 

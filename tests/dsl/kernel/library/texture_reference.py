@@ -1,4 +1,7 @@
-"""Texture fetching in NumPy, as the CUDA C++ Programming Guide specifies it, and kernels that sample textures."""
+"""A NumPy reference for texture fetches, and kernels that sample textures.
+
+The reference follows the CUDA C++ Programming Guide.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -
 
 
 def inside(i: int, n: int, address: str) -> int | None:
-    """Return `i` if it is within the texture. Otherwise, wrap or clamp it, or return None if the mode is "border"."""
+    """Return the index of the element at index `i`, or None for the border.
+
+    Indices outside of the texture are wrapped for "wrap", and clamped for "clamp" and "mirror".
+    """
     if 0 <= i < n:
         return i
     if address == "border":
@@ -43,7 +49,7 @@ def inside(i: int, n: int, address: str) -> int | None:
 def sample(
     values: np.ndarray, points: Sequence[Sequence[float]], filter: str, address: str, normalized: bool
 ) -> np.ndarray:
-    """Return samples of a texture with 1 to 3 axes at points (x), (x, y) or (x, y, z), computed in float64."""
+    """Return samples of a texture with 1 to 3 axes at points (x), (x, y) or (x, y, z) as float64 numbers."""
     out = np.zeros(len(points), np.float64)
     for at, point in enumerate(points):
         axes = [

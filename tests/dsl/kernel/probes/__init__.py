@@ -1,4 +1,7 @@
-"""Language probes: small test kernels for one construct each, with their expected results."""
+"""Language probes: small test kernels with their expected results.
+
+Each probe tests one construct.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test kernels for arrays: attributes, indices, slices, layouts, records, local memory and constant memory."""
+"""Test kernels for arrays."""
 
 # mypy: ignore-errors
 

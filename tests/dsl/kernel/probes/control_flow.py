@@ -1,4 +1,4 @@
-"""Test kernels for statements: branches, loops, ``match``, and functions inside kernels."""
+"""Test kernels for statements, and for functions inside kernels."""
 
 # mypy: ignore-errors
 # ruff: noqa: B023, B905, E731, PIE790

@@ -1,4 +1,4 @@
-"""The definition of a language probe: a small kernel that tests one construct, and an oracle for its result.
+"""A language probe: a small kernel that tests one construct, with an oracle for its result.
 
 Invariant: `Probe.oracle` works on copies of the arguments, and writes the expected result to their arrays. By default,
 the oracle is the kernel itself, called as a plain Python function.
@@ -16,11 +16,11 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Probe:
-    """A kernel, its arguments, its launch configuration, and its oracle. Arrays are copied for every run.
+    """A kernel, its arguments, its launch configuration, and its oracle.
 
-    `ulps` is the permitted error of floats in units in the last place; 0 requires equal numbers. `printed` is the
-    expected output of the kernel. `keywords` are arguments passed by name, and `options` are options of the decorator.
-    `ahead` is whether the kernel can be compiled without a launch.
+    Arrays are copied for every run. `ulps` is the permitted error of floats in units in the last place; 0 requires
+    equal numbers. `printed` is the expected output of the kernel. `keywords` are arguments passed by name, and
+    `options` are options of the decorator. `ahead` is whether the kernel can be compiled without a launch.
     """
 
     name: str
@@ -81,10 +81,11 @@ def probe(
 
 
 def same(found: Any, wanted: Any, ulps: int) -> None:
-    """Assert that an array has the expected dtype, shape and elements after a launch. Ignore other arguments.
+    """Assert that an array argument has the expected dtype, shape and elements.
 
-    Floats may differ by `ulps` units in the last place, and complex numbers by `ulps` times the machine epsilon,
-    relative to the largest magnitude. NaN equals NaN, except where complex numbers may differ.
+    Arguments that are not arrays are ignored. Floats may differ by `ulps` units in the last place, and complex numbers
+    by `ulps` times the machine epsilon, relative to the largest magnitude. NaN equals NaN, except where complex numbers
+    may differ.
     """
     if not owns_elements(wanted):
         return

@@ -1,4 +1,4 @@
-"""Test kernels for narrow integers, durations, flags, classes, ``match`` patterns, views, and functions of numbers."""
+"""Test kernels for narrow integers, durations, flags, patterns, views and functions of numbers."""
 
 # mypy: ignore-errors
 

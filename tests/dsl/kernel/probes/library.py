@@ -1,4 +1,4 @@
-"""Test kernels for functions: math, cmath, NumPy, bit functions, half precision, libdevice and clocks."""
+"""Test kernels for library functions."""
 
 # mypy: ignore-errors
 

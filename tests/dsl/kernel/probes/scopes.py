@@ -1,4 +1,4 @@
-"""Test kernels for scopes, the order of assignments, identity, recursion, and classes with unusual fields."""
+"""Test kernels for scopes, assignments, identity, recursion and unusual classes."""
 
 # mypy: ignore-errors
 # ruff: noqa: F841

@@ -1,4 +1,4 @@
-"""Test kernels for the CUDA model: thread indices, shared memory, barriers, atomics, and launches."""
+"""Test kernels for threads, shared memory, barriers, atomics and launches."""
 
 # mypy: ignore-errors
 

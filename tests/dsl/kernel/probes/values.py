@@ -1,4 +1,4 @@
-"""Test kernels for values: tuples, dataclasses, scalars of every width, casts, operators, globals and printing."""
+"""Test kernels for values: tuples, dataclasses, scalars, operators and printing."""
 
 # mypy: ignore-errors
 

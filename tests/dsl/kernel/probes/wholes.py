@@ -1,4 +1,4 @@
-"""Test kernels for values that may be None, swapped arrays, deleted names, whole arrays, dates, and text."""
+"""Test kernels for optional values, swapped arrays, whole arrays, dates and text."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""Programs whose threads cooperate in a warp, a block or the grid, such as reductions, scans, tiles and sorts."""
+"""Programs whose threads cooperate in a warp, a block or the grid."""
 
 # mypy: ignore-errors
 

@@ -1,4 +1,4 @@
-"""A decorator that adds a CUDA program with its test cases to `PROGRAMS`, and helpers for the cases.
+"""A decorator that adds a CUDA program with test cases to `PROGRAMS`.
 
 Invariant: every program is free of races, reads no uninitialized memory, and has a result that does not depend on the
 order of threads, so that its oracle is exact. Sums whose order varies are sums of whole numbers.

@@ -1,4 +1,4 @@
-"""Programs without barriers, such as maps, stencils, gathers, histograms with atomics, and searches."""
+"""Programs without barriers, such as maps, stencils and searches."""
 
 # mypy: ignore-errors
 
@@ -13,12 +13,12 @@ from weft import cuda
 
 
 def sized(make, *sizes, threads=32):
-    """Return the test cases of a 1-D program: a launch configuration and arguments for each size."""
+    """Return a test case of a 1-D program for each size."""
     return [((blocks(n, threads), threads), make(n)) for n in sizes]
 
 
 def gives(function):
-    """Return an oracle that applies a function to all arguments but the last, and writes the result to the last."""
+    """Return an oracle that writes ``function(*arguments[:-1])`` to the last argument."""
 
     def oracle(*arguments):
         arguments[-1][...] = function(*arguments[:-1])

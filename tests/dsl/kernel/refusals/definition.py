@@ -1,4 +1,4 @@
-"""The definition of a refusal: an invalid or unsupported program, and its expected error.
+"""A refusal: an invalid or unsupported program, with its expected error.
 
 The comment ``# here`` marks the line that the error must name. In a program without this comment, the error need not
 name a line, for example since the launch is invalid.
@@ -20,7 +20,10 @@ LAUNCH = "LaunchError"
 
 @dataclass(frozen=True)
 class Refusal:
-    """A function, its arguments and launch, the names of permitted errors, and a pattern for the error message."""
+    """A function, its arguments and launch, and the expected error.
+
+    `errors` are the names of the permitted errors, and `pattern` matches the message.
+    """
 
     function: Callable[..., Any]
     errors: tuple[str, ...]
@@ -54,7 +57,10 @@ def refused(
     options: dict[str, Any] | None = None,
     **keywords: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a function to `REFUSALS`. By default, a float64 array is its only argument."""
+    """Return a decorator that adds a function to `REFUSALS`.
+
+    Without `arguments`, a float64 array is the only positional argument.
+    """
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         given = arguments or (np.arange(8.0),)
