@@ -14,7 +14,10 @@ from weft.dsl.script.script_namespace import script_module
 
 
 class _Table:
-    """A table of functions by type, like those of autograd. An entry for a type does not apply to subclasses."""
+    """A table of functions by type, like those of autograd.
+
+    An entry for a type does not apply to subclasses.
+    """
 
     def __init__(self) -> None:
         self.mappings: dict[type, Any] = {np.ndarray: np.shape}
@@ -49,7 +52,10 @@ def test_packages_without_the_expected_tables_are_left_unchanged() -> None:
 
 
 class fortran:
-    """A stand-in for functions made by f2py. It copies a NumPy array, but writes to the memory of any other array."""
+    """A stand-in for functions made by f2py.
+
+    It copies NumPy arrays, but writes to the memory of other arrays.
+    """
 
     typecode = "d"
 
@@ -91,7 +97,10 @@ def test_coo_matrices_are_multiplied_by_weft_arrays() -> None:
 
 
 class builtin_function_or_method:
-    """A stand-in for OpenCV's functions, which accept only NumPy arrays and return the arrays to which they write."""
+    """A stand-in for OpenCV's functions, which accept only NumPy arrays.
+
+    It writes to `image`, and returns that array.
+    """
 
     def __call__(self, image: Any, marks: Any = (), level: Any = 1) -> Any:
         assert all(type(x) is np.ndarray for x in (image, *marks)) and isinstance(level, (int, np.integer))
@@ -181,7 +190,10 @@ class OmittedArg:
 
 
 def dispatcher_of(function: Any) -> Any:
-    """Return a stand-in for Numba's dispatchers, which are implemented in C. It calls `function`."""
+    """Return a stand-in for Numba's dispatcher of a function.
+
+    Numba's dispatchers are implemented in C.
+    """
 
     class Dispatcher:
         py_func = staticmethod(function)

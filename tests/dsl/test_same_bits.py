@@ -1,4 +1,7 @@
-"""Tests that results have the same bits for any number of threads or blocks, with and without fusion."""
+"""Tests that results have the same bits for any number of threads or blocks.
+
+Fusion does not change the bits either.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests that elements of arrays are NumPy scalars, and that functions of elements have the same bits as kernels."""
+"""Tests of elements of arrays, and of functions of elements.
+
+The functions have the same bits as kernels.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def bits(value: Any) -> tuple[str, bytes]:
 
 
 def lists(row: str) -> list[list[Any]]:
-    """Return the operands of an op for each tested combination of dtypes: all test values, or all pairs of them."""
+    """Return lists of operands of an op, one list for each combination of dtypes."""
     values = [np.array(FLOATS), np.array(INTEGERS), np.array(BOOLS)]
     if OPS[row].arity == 1:
         return [[v] for v in values]

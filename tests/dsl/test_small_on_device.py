@@ -1,4 +1,7 @@
-"""Tests that small arrays of a GPU device stay in host memory, where operations on them run immediately."""
+"""Tests that small arrays of a GPU device stay in host memory.
+
+Most operations on them run immediately.
+"""
 
 from __future__ import annotations
 

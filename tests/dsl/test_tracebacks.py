@@ -63,7 +63,7 @@ def test_errors_in_ipython(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _shown(program: str, tmp_path: Path, strict: str = "0", options: tuple[str, ...] = ()) -> list[str]:
-    """Return the locations and the texts of the warnings that a program prints under ``weft run``."""
+    """Return the warnings, with their locations, that a program prints under ``weft run``."""
     path = tmp_path / "program.py"
     path.write_text(program)
     command, variables = [sys.executable, *options, "-m", "weft", "run", path], {**os.environ, "WEFT_STRICT": strict}

@@ -1,4 +1,4 @@
-"""Tests of new processes with an empty cache folder, and of forks and interrupts during compilation."""
+"""Tests of new processes with an empty cache folder."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ import weft as wf
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """Run a program with default settings, except for the cache folder and `variables`. Return its output."""
+    """Run `HEAD` and a program in a new process, and return the output.
+
+    Settings have their defaults, except for the cache folder and `variables`.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("WEFT_")}
     environment = {**kept, "WEFT_CACHE_DIR": str(folder), **variables}
     done = subprocess.run(
@@ -139,7 +142,7 @@ def compile_on():
 
 
 def test_a_forked_child_computes_while_others_compile(tmp_path: Path) -> None:
-    """Test that a forked child process can plan and compile, although another thread was compiling at the fork."""
+    """Test that a forked child can plan and compile although its parent was compiling at the fork."""
     found = run(
         COMPILE_ON
         + """
@@ -183,7 +186,7 @@ print("end")
 @linux
 @pytest.mark.parametrize("again", [True, False])
 def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
-    """Test that a program that is interrupted during compilation can evaluate the same array again, or end."""
+    """Test that a program that is interrupted during compilation can evaluate the array again, or end."""
     found = run(
         CHAIN
         + f"""
@@ -213,7 +216,10 @@ for k in range(2, 14):
 
 
 def test_numpys_random_modules_are_imported_without_interrupts(tmp_path: Path) -> None:
-    """Test that another thread imports the compiled modules of `numpy.random`, as their import swallows interrupts."""
+    """Test that another thread imports the compiled modules of `numpy.random`.
+
+    Their import swallows interrupts.
+    """
     found = run(
         """
 import threading

@@ -1,4 +1,4 @@
-"""Tests of the number of kernels that a GPU needs for an expression with sizes of all magnitudes.
+"""Tests of the number of GPU kernels for an expression with sizes of all magnitudes.
 
 The expressions are planned, but nothing is compiled. The last test compiles kernels for exact sizes.
 """

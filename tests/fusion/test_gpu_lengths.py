@@ -1,4 +1,4 @@
-"""Tests that GPU plans reused for other lengths equal plans that are made for these lengths."""
+"""Tests of GPU plans that are reused for other lengths."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def softmax(x: Any) -> Any:
 
 
 def moved(x: Any) -> Any:
-    """Return a view at an arbitrary offset in memory. The length of its rows is a multiple of the vector length."""
+    """Return a view whose offset in memory depends on the number of rows of `x`.
+
+    The length of the view's rows is a multiple of the vector length.
+    """
     start, length = x.shape[0] % 40, max(4, x.shape[1] & -4)
     line = wf.asarray(np.broadcast_to(F(1), start + 8 * length))
     wf.evaluate(line)

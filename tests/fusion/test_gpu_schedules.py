@@ -338,9 +338,10 @@ def test_lines_have_numpys_bits(size: int) -> None:
 
 @pytest.fixture(params=["these sizes", "any sizes"])
 def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Return a function that clears the caches, so that the next kernels are specialized for their exact sizes.
+    """Return a function that clears the caches of plans and of specialized sizes.
 
-    For the parameter "any sizes", all kernels work for any sizes, and the function does nothing.
+    The next kernels are then specialized for their exact sizes. For the parameter "any sizes", all kernels work for any
+    sizes, and the function does nothing.
     """
 
     def new() -> None:

@@ -1,4 +1,7 @@
-"""Tests of Ctrl-C during an evaluation. Pending values can be evaluated later, and no update runs twice."""
+"""Tests of Ctrl-C during an evaluation.
+
+Pending values can be evaluated later, and no update runs twice.
+"""
 
 from __future__ import annotations
 

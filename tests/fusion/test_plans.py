@@ -1,4 +1,4 @@
-"""Tests of plans: the number of kernels, in-place updates, and the time at which kernels are compiled."""
+"""Tests of plans: the number of kernels, in-place updates, and compilation."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that loops follow the memory order, even if a factor that depends only on the row is loaded repeatedly."""
+    """Test that loops follow the memory order, although a factor is then loaded repeatedly."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")

@@ -1,4 +1,7 @@
-"""Tests of values that are evaluated one at a time. Later evaluations read earlier results from memory."""
+"""Tests of values that are evaluated one at a time.
+
+Later evaluations read earlier results from memory.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,10 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """Test that a mean of squared deviations has the same bits, whether or not the mean was evaluated first."""
+    """Test that a mean of squared deviations has the bits of a variance.
+
+    The mean has been evaluated before.
+    """
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):
@@ -72,7 +78,7 @@ def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
 
 
 def test_a_result_that_was_overwritten_is_computed_again() -> None:
-    """Test that an in-place update invalidates results that were stored in the overwritten memory."""
+    """Test that a mask that is overwritten selects other elements."""
 
     def program(xp: Any, x: Any) -> list[tuple[int, ...]]:
         pending = x * 2  # keeps the recording open
@@ -112,7 +118,7 @@ def test_no_kernel_runs_over_slots_that_hold_something_else() -> None:
 @pytest.mark.cpu
 @pytest.mark.parametrize("before", [0, 3])
 def test_values_that_are_all_alike_get_memory_without_a_plan(before: int) -> None:
-    """Test that constant results need no plan, and that the recording keeps no reference to the results."""
+    """Test that constant results need no plan, and are freed."""
     whole = wf.asarray(np.arange(50_000))
     wf.evaluate(whole)
     pending = [whole * k for k in range(before)]

@@ -91,7 +91,7 @@ def test_vectors_on_both_ways() -> None:
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:
-    """Test that one kernel computes the means of columns and the sums of columns of weighted rows.
+    """Test that one kernel computes means of columns and weighted sums of columns.
 
     The results have the same bits as those of separate kernels.
     """

@@ -1,4 +1,7 @@
-"""Tests of scans that are fused with their producers and consumers. On the CPU, results are bit-identical to NumPy's."""
+"""Tests of scans that are fused with their producers and consumers.
+
+On the CPU, results are bit-identical to NumPy's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of threads and finalizers that use the same arrays. No update is lost or done twice."""
+"""Tests of threads and finalizers that use the same arrays.
+
+No update is lost or done twice.
+"""
 
 from __future__ import annotations
 
@@ -181,7 +184,7 @@ def test_finalisers_that_write_inside_recordings() -> None:
 
 
 def test_what_is_evaluated_inside_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test an evaluation inside another evaluation, for example by a finalizer that runs during planning."""
+    """Test an evaluation that begins during the planning of another evaluation."""
     from weft.fusion.run import planning
 
     x, found = wf.asarray(np.arange(5.0)) + 0, []

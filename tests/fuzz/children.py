@@ -1,7 +1,7 @@
-"""A command that runs random cases in child processes, so that it can report crashes and continue.
+"""A command that runs random cases in child processes.
 
-The module with the cases has a function ``check(seed) -> str``, which returns a description of a fault, or "". The
-command prints the faults, and the number of cases with a fault.
+It reports crashes, and continues. The module with the cases has a function ``check(seed) -> str``, which returns a
+description of a fault, or "". The command prints the faults, and the number of cases with a fault.
 """
 
 from __future__ import annotations

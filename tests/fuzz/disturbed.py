@@ -1,4 +1,6 @@
-"""Random programs with disturbances: interrupts, lack of memory, and evaluation by several threads.
+"""Random programs that are disturbed during their evaluation.
+
+The disturbances are interrupts, lack of memory, and several threads.
 
 ``python -m tests.fuzz.disturbed --programs 100 --seed 0`` runs the programs. No disturbance may lose a recorded
 operation, and the final values must be NumPy's.
@@ -45,7 +47,10 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """Record the program, and return its values. Values that the program does not read are pending."""
+    """Record the program, and return its arrays and scalars.
+
+    Values that the program does not read are pending.
+    """
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:
@@ -62,7 +67,7 @@ def _compared(values: Arrays, wanted: Arrays) -> str:
 
 
 def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt an evaluation at random moments, and repeat it after each interrupt. Return the first fault, or ""."""
+    """Interrupt an evaluation and repeat it. Return a description of the first fault, or ""."""
     values = _recorded(lines, start, sizes)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -82,7 +87,10 @@ def _interrupted(lines: list[str], start: Arrays, sizes: dict[str, int], wanted:
 
 @contextmanager
 def stops(pick: random.Random, often: float) -> Iterator[None]:
-    """Within the ``with`` block, raise KeyboardInterrupt before or after some calls that run kernels."""
+    """Within the ``with`` block, interrupt random calls that run kernels.
+
+    `often` is the probability of an interrupt before a call, and of one after the call.
+    """
     run = HostLaunches.run
 
     def stopped(self: HostLaunches, table: list[Any]) -> None:
@@ -100,9 +108,9 @@ def stops(pick: random.Random, often: float) -> Iterator[None]:
 
 
 def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random) -> str:
-    """Interrupt evaluations before or after kernels that may overwrite operands. Return the first fault, or "".
+    """Interrupt evaluations before or after their kernels. Return the first fault, or "".
 
-    Further statements are recorded between the evaluations.
+    The kernels may overwrite operands. Further statements are recorded between the evaluations.
     """
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value).copy() for name, value in start.items()})
@@ -119,7 +127,10 @@ def _stopped(lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arr
 def _short_of_memory(
     lines: list[str], start: Arrays, sizes: dict[str, int], wanted: Arrays, pick: random.Random
 ) -> str:
-    """Evaluate the program under increasing memory limits, and finally without one. Return the first fault, or ""."""
+    """Evaluate the program under memory limits. Return the first fault, or "".
+
+    The limits increase, and the last evaluation has none.
+    """
     values = _recorded(lines, start, sizes)
     used = wf.memory.info().held
     failed = 0

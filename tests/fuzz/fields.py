@@ -25,7 +25,7 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """A variable of the program: its dtype, and the difference between its length and `n` along each axis."""
+    """The dtype of a variable, and its length minus `n` along each axis."""
 
     more: tuple[int, ...]
     dtype: str
@@ -110,7 +110,7 @@ class Program:
         return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
     def _border(self, name: str) -> list[str]:
-        """Write one to three statements that set a border of an array to nearby or opposite elements, or a constant."""
+        """Write one to three assignments to borders of an array."""
         pick = self.source
         lines = []
         for _ in range(pick.randint(1, 3)):
@@ -136,7 +136,7 @@ class Program:
         return [pick.choice(choices)]
 
     def _value(self) -> list[str]:
-        """Write at most one statement, which creates an array with the size of a field or of a window."""
+        """Write a statement that creates an array, or no statement."""
         pick = self.source
         field = self.fields[pick.choice(list(self.fields))]
         name = pick.choice(("w", "x"))
@@ -186,7 +186,10 @@ class Program:
         return ", ".join(parts)
 
     def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
-        """Return the text of a window of `n + more` elements of a random field, or None if the field is too small."""
+        """Return the text of a random window of a field, or None if the field is too small.
+
+        The window has `n + more` elements along each axis.
+        """
         pick = self.source
         name = pick.choice(list(self.fields))
         at = []

@@ -1,4 +1,7 @@
-"""Tests of affine index maps. A view that is decoded from strides reads the same elements as in NumPy."""
+"""Tests of affine index maps.
+
+A view that is decoded from strides reads the same elements as in NumPy.
+"""
 
 from __future__ import annotations
 

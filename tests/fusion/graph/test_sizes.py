@@ -1,4 +1,7 @@
-"""Tests of traced sizes, which record computations and conditions for later evaluation with other sizes."""
+"""Tests of traced sizes.
+
+They record computations and conditions for later evaluation with other sizes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that kernels for exact sizes and kernels for all sizes compute the same bits, for each schedule."""
+"""Tests that kernels for exact sizes have the bits of kernels for all sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of a plan's arena, which is allocated before the first kernel, and of failed allocations."""
+"""Tests of the arenas of plans, and of failed allocations.
+
+An arena is allocated before the first kernel.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +93,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the slots of the values whose memory the results in `outputs` reuse, directly or through other values."""
+    """Return the slots whose memory the results in `outputs` reuse, directly or through other values."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Donation) and step.slot in outputs | found:
@@ -171,7 +174,10 @@ PROGRAMS = (_stencil, _rows, _in_place, _masks)
 
 @contextmanager
 def failing(after: int) -> Iterator[list[int]]:
-    """Within the ``with`` block, let `after` allocations on the CPU device succeed, and the next allocation fail."""
+    """Within the ``with`` block, let one allocation on the CPU device fail.
+
+    `after` earlier allocations succeed. Yield a list with the number of allocations.
+    """
     device: Any = get_device("cpu")
     asked = [0]
     plain = type(device).allocate

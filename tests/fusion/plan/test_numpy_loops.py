@@ -61,9 +61,9 @@ def check(
     layouts: list[Callable[[Any], Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compare an operation's results in NumPy, in kernels, and in NumPy's loops on one and three threads.
+    """Compare results of NumPy's loops and of kernels with NumPy's results.
 
-    Operands are contiguous or strided, as `layouts` arranges them.
+    The loops run on one and on three threads. The functions in `layouts` return contiguous or strided operands.
     """
     for layout in layouts:
         wanted = operation(np, layout(x))

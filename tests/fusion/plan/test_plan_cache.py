@@ -163,7 +163,10 @@ def test_an_old_version_keeps_its_values() -> None:
 
 
 def random_loop(seed: int) -> str:
-    """Return the text of a random loop over rows of x, y and z of shape (24, 3), with a vector s and a list `kept`."""
+    """Return the text of a random loop over rows of the arrays x, y and z.
+
+    The arrays have the shape (24, 3). The loop also uses a vector s and a list `kept`.
+    """
     random = Random(seed)
     lines = []
     for _ in range(random.randint(2, 5)):
@@ -285,7 +288,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
 
 
 def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that recordings become short in an irregular loop, which needs many plans, but not in a regular loop."""
+    """Test that recordings become short in an irregular loop, but not in a regular loop."""
 
     def irregular(m: ModuleType) -> Any:
         random, x, y = Random(1), m.ones(8), m.ones(8)
@@ -311,7 +314,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lengths_of_no_order_are_planned_once() -> None:
-    """Test that rows of random lengths are evaluated together, with few plans, and no new plan in the third run."""
+    """Test that rows of random lengths need few plans, and no new plan in the third run."""
     source = np.random.default_rng(0)
     ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
     columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])
@@ -332,7 +335,7 @@ def test_lengths_of_no_order_are_planned_once() -> None:
 
 
 def test_long_programs_are_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that a program that is too long to be planned for variable sizes reuses a plan for its exact sizes."""
+    """Test that a long program reuses a plan for its exact sizes."""
 
     def program(m: ModuleType) -> Any:
         x, total = m.arange(N, dtype=float), m.zeros(N)

@@ -1,4 +1,7 @@
-"""Tests of plans that a process reads from disk, where other processes have stored them."""
+"""Tests of plans that are stored on disk.
+
+Other processes read the stored plans.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """Call `work`. Return its result, the number of plans that were made, and the number of plans that were read."""
+    """Return the result of `work`, the number of plans that it made, and the number that it read."""
     before = wf.statistics()
     found = work()
     after = wf.statistics()
@@ -86,7 +89,7 @@ def lone_loop(x: Any, y: Any) -> Any:
 
 
 def library_calls(x: Any, y: Any) -> Any:
-    """Return a pending result of library functions, which are recorded with their parameters, such as an axis."""
+    """Return a pending result of library functions that have parameters, such as an axis."""
     spectrum = wf.fft.fftn(x + y) * 0.5
     return wf.fft.ifft(spectrum).real + wf.sort(x * y, axis=0) + wf.einsum("ij,kj,kl->il", x, y, y)
 
@@ -130,7 +133,7 @@ def test_other_sizes_find_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_plans_for_some_sizes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that the plan of a long program is stored for its exact sizes, and is not reused for other sizes."""
+    """Test that the plan of a long program is not reused for other sizes."""
     monkeypatch.setattr(plan_cache, "AT_ONCE", 0)
     with wf.device("cpu"):
         for shape, wanted in (((60, 70), 1), ((60, 70), 0), ((50, 70), 1), ((50, 70), 0), ((60, 70), 0)):

@@ -87,7 +87,7 @@ def test_results_are_numpys(change: Callable[[Any, Any], None], kept: bool) -> N
 
 
 def random_changes(seed: int) -> Callable[[Any, Any], None]:
-    """Return a function that assigns random functions of an array's elements to random parts of the array."""
+    """Return a function that updates parts of an array in a random way."""
     draw = random.Random(seed)
 
     def part(low: int, high: int) -> slice:
@@ -144,7 +144,7 @@ def test_results_of_random_changes_are_numpys(seed: int) -> None:
 
 @pytest.mark.parametrize("stream", [stream_planes, stream_columns])
 def test_planes_are_moved_in_one_kernel(stream: Callable[[Any, Any], None]) -> None:
-    """Test that a lattice Boltzmann step, which moves each plane of an array, reads and writes each element once."""
+    """Test that a lattice Boltzmann step is one kernel that reads and writes each element once."""
     with wf.device("null"):
         f = wf.zeros((9, 400, 200) if stream is stream_planes else (400, 200, 9))
         wf.evaluate(f)

@@ -30,7 +30,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that results that are computed together have the same bits as results that are computed separately.
+    """Assert that a joint computation of results has the bits of separate computations.
 
     `kernels` is the expected number of kernels of the joint computation. If it is None, any number is accepted.
     """
@@ -73,7 +73,10 @@ def test_the_values_are_right() -> None:
 
 
 def test_what_both_read_is_made_once_and_handed_on() -> None:
-    """Test that one kernel writes an elementwise result and reduces it, without reading the result from memory."""
+    """Test that one kernel writes an elementwise result and its sums.
+
+    The kernel does not read the elementwise result from memory.
+    """
 
     def program(x: wf.Array) -> Sequence[wf.Array]:
         y = wf.exp(x) + 1

@@ -1,4 +1,7 @@
-"""Tests of the order of tasks: each value is read or copied before it is overwritten, and copied only if necessary."""
+"""Tests of the order of tasks.
+
+Each value is read or copied before it is overwritten, and copied only if necessary.
+"""
 
 from __future__ import annotations
 

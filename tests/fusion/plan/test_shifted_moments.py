@@ -1,6 +1,7 @@
-"""Tests of shifted moments: sums over differences from a mean or a maximum, such as variances, computed by blocks.
+"""Tests of shifted moments, such as variances.
 
-One pass over the data suffices. The values are accurate, and the bits are reproducible.
+Shifted moments are sums over differences from a mean or a maximum. The values are accurate, and the bits are
+reproducible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of kernels that draw random numbers themselves instead of reading them from memory."""
+"""Tests of kernels that draw random numbers instead of reading them from memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the callbacks before and after a garbage collection, and of interrupts in finalizers."""
+"""Tests of callbacks around garbage collections, and of interrupts in finalizers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Swallowing:
 
 
 def interrupted() -> bool:
-    """Return whether weft raises KeyboardInterrupt again after Python has ignored it in a finalizer."""
+    """Return whether an interrupt that Python ignored in a finalizer is raised again."""
     try:
         Swallowing()
         for _ in range(5000):

@@ -1,4 +1,7 @@
-"""Tests that recordings end between iterations of loops, so that the third run of a program needs no new plans."""
+"""Tests that recordings end between iterations of loops.
+
+The third run of a program then needs no new plans.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,7 @@ def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_plans_of_interpreted_programs_do_not_move_the_cuts(lengths: list[int]) -> None:
-    """Test that recordings end at the same operations, whether a program is interpreted or compiled."""
+    """Test that recordings end at the same operations in interpreted and in compiled runs."""
     native_immediate.install_native_code()
     with wf.device("cpu"):
         runs = []
@@ -168,7 +171,7 @@ def test_recordings_are_short_if_each_iteration_waits_for_a_number(n: int, most:
 
 
 def test_iterations_are_cut_alike() -> None:
-    """Test that runs of any length reuse the plans of an earlier run, except for the last iterations."""
+    """Test that longer runs reuse the plans of an earlier run, except for the last operations."""
     with wf.device("cpu"):
         lattice_boltzmann(wf, 12)
         for steps in (13, 30, 61):
@@ -188,7 +191,10 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 
 
 def test_iterations_of_other_lengths_share_plans(lengths: list[int]) -> None:
-    """Test that iterations on slices of different lengths share plans, and that no recording has all iterations."""
+    """Test that iterations on slices of different lengths share plans.
+
+    All recordings but the first one are short.
+    """
     weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
     with wf.device("cpu"), override(immediate=64):
         made = []

@@ -1,4 +1,4 @@
-"""Tests that many small operations on a large array, such as a loop over its elements, soon run immediately."""
+"""Tests that many small operations on a large array soon run immediately."""
 
 from __future__ import annotations
 
@@ -128,7 +128,10 @@ def test_an_interpolation_in_a_large_table_runs_immediately() -> None:
 
 @pytest.mark.parametrize("transposed", [False, True])
 def test_copies_that_are_read_have_memory_of_their_own(transposed: bool) -> None:
-    """Test that `x.copy()` copies the elements once, by a kernel if the order changes, and shares no memory with `x`."""
+    """Test that `x.copy()` copies the elements once, and shares no memory with `x`.
+
+    A kernel copies the elements if the memory order changes.
+    """
     values = np.arange(90_000.0).reshape(300, 300)
     whole = wf.evaluate(wf.asarray(values))
     x, wanted = (whole.T, values.T) if transposed else (whole, values)

@@ -1,4 +1,7 @@
-"""Tests of call sites that leave calls to NumPy, since the results of earlier calls were not fused with anything."""
+"""Tests of call sites that leave calls to NumPy.
+
+The results of earlier calls at these call sites were not fused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def _runs() -> int:
 
 
 def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
-    """Call a function `turns` times. Return whether weft, not NumPy, computed each call, and the last result."""
+    """Call a function `turns` times. Return whether weft ran anything in each call, and the last result."""
     found, result = [], np.empty(0)
     for _ in range(turns):
         before = _runs()

@@ -1,4 +1,4 @@
-"""Tests that primitives have the same bits as compiled plans, for every op and all its dtypes."""
+"""Tests that primitives have the same bits as compiled plans."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def values(dtype: np.dtype, seed: int, count: int = 331) -> np.ndarray:
 
 
 def map_values(op: str, operands: Any, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
-    """Cast `operands` to the dtypes of `loop`, and apply an op. The result has the dtype `dtype`."""
+    """Apply an op to operands that are cast to the dtypes of `loop`.
+
+    The result has the dtype `dtype`. Operands of the op "cast" are not cast before.
+    """
     if op == "cast":
         return primitive(op, loop, dtype)(*operands)
     typed = [

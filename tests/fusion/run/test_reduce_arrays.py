@@ -1,4 +1,4 @@
-"""Tests that reductions without a plan have the same bits as compiled plans, for several layouts and shapes."""
+"""Tests that reductions without a plan have the same bits as compiled plans."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHAPES = (
 
 
 def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
-    """Return an array in C order, transposed, and strided, each as a weft array and as a NumPy array."""
+    """Return pairs of a weft array and a NumPy array: in C order, transposed, and strided."""
     a = wf.asarray(x)
     cut = (slice(None, None, 2), *[slice(None, None, -1)] * (x.ndim - 1))
     return [(a, x), (a.T, x.T), (a[cut], x[cut])]
@@ -44,9 +44,9 @@ def layouts(x: np.ndarray) -> list[tuple[wf.Array, np.ndarray]]:
 
 @pytest.mark.parametrize("dtype", ("float64", "float32", "float16", "complex128"))
 def test_sums(dtype: str) -> None:
-    """Test that sums by NumPy calls, and sums from compiled loops, are bit-identical to those from kernels.
+    """Test that sums without a plan are bit-identical to those from kernels.
 
-    Compiled loops are used after `OFTEN` calls.
+    NumPy computes the sums first. Compiled loops are used after `OFTEN` calls.
     """
     kind, loops = np.dtype(dtype), dict[tuple[str, str], object]()
     with np.errstate(all="ignore"):
@@ -67,7 +67,7 @@ def test_sums(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ("float64", "float32"))
 def test_sums_of_products(dtype: str) -> None:
-    """Test that dot products and sums of squares from compiled loops are bit-identical to those from kernels."""
+    """Test that sums of products from compiled loops are bit-identical to those from kernels."""
     for n in (2, 3, 31, 1000, 16384, 16385, 32768, 32769, 49152, 100_003):
         x, y = (np.nan_to_num(values(np.dtype(dtype), seed, n), posinf=3, neginf=-2) for seed in (4, 5))
         a, b = wf.asarray(x), wf.asarray(y)

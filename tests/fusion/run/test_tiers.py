@@ -1,4 +1,7 @@
-"""Tests that programs are interpreted until compilation pays off, or always if planning or compilation fails."""
+"""Tests that programs are interpreted until compilation pays off.
+
+If planning or compilation fails, they are always interpreted.
+"""
 
 from __future__ import annotations
 
@@ -138,7 +141,7 @@ COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.co
 
 
 def _steps() -> Iterator[str]:
-    """Yield the names of the functions in the planner's and compiler's modules, and of the emitter's public methods."""
+    """Yield the names of the planner's and the compiler's functions, and of the emitter's methods."""
     for module in (*PLANNERS, *COMPILERS):
         for name, value in vars(module).items():
             if isinstance(value, FunctionType) and value.__module__.startswith(("weft.fusion", "weft.codegen")):
@@ -152,7 +155,10 @@ BREAKABLE = tuple(_steps())
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Within the ``with`` block, make a function fail, including where a pipeline uses it as a pass."""
+    """Within the ``with`` block, make a function fail.
+
+    The function also fails as a pass of a pipeline.
+    """
     module, _, own = name.rpartition(".")
     function = vars(pipeline)[own] if module == pipeline.__name__ else None
     with mock.patch(name, side_effect=RuntimeError("broken")) as failing:

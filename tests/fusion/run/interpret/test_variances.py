@@ -25,7 +25,10 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return numbers: far from 0 ("far"), with a NaN or an infinity ("nan", "inf"), or all equal ("equal")."""
+    """Return random numbers, with special values for some kinds `what`.
+
+    "far" numbers are far from 0, "nan" and "inf" have one such element, and "equal" numbers are all equal.
+    """
     x = np.random.default_rng(size).standard_normal(size).astype(kind)
     if what == "far":
         x += 1e4
