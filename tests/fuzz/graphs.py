@@ -130,9 +130,10 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether programs may contain a value. Finite floats must be small, with few binary digits.
+    """Return whether a value may occur in programs.
 
-    The same holds for the parts of complex numbers, which must be finite.
+    Integers and bools may occur. Finite floats must be small, with few binary digits. The same holds for the parts of
+    complex numbers, which must be finite.
     """
     array = np.asarray(value)
     if array.dtype.kind in "iub":
@@ -162,7 +163,7 @@ def own(value: Any, before: Iterable[Any]) -> Any:
 
 
 class World:
-    """The accepted statements of a program, and NumPy's values of its variables after these statements."""
+    """The accepted statements of a program, and the values of its variables in NumPy."""
 
     def __init__(self, start: Arrays, sizes: dict[str, int]) -> None:
         self.start, self.sizes = start, sizes
@@ -186,7 +187,10 @@ class World:
         self.values = {name: own(value, before) for name, value in values.items() if name not in known}
 
     def evaluated(self, text: str) -> Any:
-        """Evaluate an expression with NumPy. Raise Rejected if the dtype or the size of the value is not allowed."""
+        """Evaluate an expression with NumPy.
+
+        Raise Rejected if the value has an unsupported dtype, or too many elements or axes.
+        """
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             found = eval(text, {"xp": np, **self.sizes}, dict(self.values))
@@ -197,9 +201,9 @@ class World:
         return found
 
     def _guard(self, line: str) -> None:
-        """Reject casts of floats to integers that may not hold them, and `ufunc.at` with values wider than its target.
+        """Reject statements whose results would depend on the machine.
 
-        The result would depend on the machine.
+        These are casts of floats to integers that may not hold them, and `ufunc.at` with values wider than its target.
         """
         written: ast.expr
         match ast.parse(line).body[0]:
@@ -234,7 +238,10 @@ class World:
             return eval(compile(ast.Expression(node), "", "eval"), {"xp": np, **self.sizes}, dict(self.values))
 
     def accept(self, line: str) -> bool:
-        """Run a statement. Add it to the program and return True if it is allowed, or undo it and return False."""
+        """Run a statement, and return whether it is allowed in the program.
+
+        An allowed statement is added to the program. Any other statement is undone.
+        """
         try:
             self._guard(line)
             self._run(line)
@@ -367,7 +374,10 @@ class Generator:
         return value.dtype == np.float16 or bool(finite.size and finite.max() > 2**18)
 
     def filled(self, template: str, depth: int, target: str = "") -> str:
-        """Return a template whose letters are replaced by random operands, indices, axes, dtypes and numbers."""
+        """Return a template with letters replaced by random text.
+
+        Letters stand for operands, indices, axes, dtypes and numbers.
+        """
         pick = self.random
         found: dict[str, str] = {}
         first: Any = self.world.values[target] if target else None
@@ -413,7 +423,7 @@ class Generator:
         )
 
     def statement(self) -> str:
-        """Return a random statement, or "" if this method has itself added the statement to the program."""
+        """Return a random statement, or "" if the statement has already been added to the program."""
         pick, values = self.random, self.world.values
         kind = pick.randrange(20)
         if kind == 0:
@@ -494,7 +504,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program once for each element of `whens`, which states when results are evaluated (see `run_weft`).
+    """Run a program for each time of evaluation in `whens` (see `run_weft`).
 
     Return the first difference from NumPy or the first error as text, or "" if there is none.
     """

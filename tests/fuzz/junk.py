@@ -192,7 +192,7 @@ def _span(node: Any) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def edit_expression(pick: random.Random, text: str) -> str:
-    """Replace an expression, or combine it with another expression of the kernel or an unusual expression."""
+    """Replace an expression, or combine it with another expression."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.expr)]
     if not found:
         return text
@@ -211,7 +211,7 @@ def edit_expression(pick: random.Random, text: str) -> str:
 
 
 def edit_statement(pick: random.Random, text: str) -> str:
-    """Delete, duplicate or replace a statement, or insert an unusual statement before or after it."""
+    """Delete, duplicate or replace a statement, or insert another statement."""
     found = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.stmt)][1:]
     if not found:
         return text
@@ -284,7 +284,7 @@ def edit_statement(pick: random.Random, text: str) -> str:
 
 
 def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
-    """Edit a random probe. Return the probe, and the text, arguments and launch configuration after the edits."""
+    """Edit a random probe. Return the probe, the text, the arguments and the launch configuration."""
     pick = random.Random(seed)
     probe = pick.choice(PROBES)
     text = plain_text(probe.function)
@@ -311,7 +311,10 @@ def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
 
 
 def check(seed: int) -> str:
-    """Compile an edited kernel. Return a description of an undocumented error or a timeout, or "" if there is none."""
+    """Compile an edited kernel. Return a description of the fault, or "".
+
+    Faults are undocumented errors and timeouts.
+    """
     probe, text, arguments, launch = make_case(seed)
     file = f"<junk {seed}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
@@ -351,7 +354,10 @@ def _trouble(probe: Probe, function: Any, arguments: list[Any], launch: Any, dev
 
 
 def judge(error: weft.KernelError) -> str:
-    """Return a description of a KernelError that is internal or has no source line, or "" for documented errors."""
+    """Return a description of an undocumented KernelError, or "".
+
+    An internal error is undocumented, and so is an error without a source line, unless it is about the launch.
+    """
     if any(word in error.message for word in INTERNAL):
         return _where(error)
     innermost = traceback.extract_tb(error.__traceback__)[-1].filename

@@ -303,7 +303,10 @@ class Generator:
                 self.assign()
 
     def fold(self) -> None:
-        """Write a loop that computes a sum. The sum starts as a Python scalar, and takes the dtype of its operands."""
+        """Write a loop that computes a sum.
+
+        The sum starts as a Python scalar, and takes the dtype of its operands.
+        """
         dtype, total = self.dtype(), self.name("a")
         counter = f"{total}i"
         self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
@@ -316,7 +319,7 @@ class Generator:
         self.store(dtype, total)
 
     def strided_loop(self, depth: int) -> None:
-        """Write a grid-stride loop: a thread processes every n-th element of an array, with n the size of the grid."""
+        """Write a grid-stride loop over the elements of an array."""
         dtype, number = self.dtype(), self.name("k")
         if self.axes == 2:
             names = f"{number}y", f"{number}x"
@@ -417,7 +420,7 @@ class Generator:
             self.made(dtype, f"cuda.{name}(0xFFFFFFFF, {self.value(dtype, 2)}, {self.random.randint(0, 31)}, {width})")
 
     def masked(self) -> None:
-        """Write a branch, with warp operations among the lanes that take the same side of the branch."""
+        """Write a branch with warp operations among the lanes that take the same side."""
         pick, chosen, lanes = self.random, self.name("c"), self.name("m")
         self.line(f"{chosen} = {self.condition()}")
         self.line(f"{lanes} = cuda.ballot_sync(0xFFFFFFFF, {chosen})")
@@ -431,7 +434,10 @@ class Generator:
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
 
     def warp_branch(self) -> None:
-        """Write a branch that whole warps take, with warp operations, and with stores by some of the threads."""
+        """Write a branch that whole warps take.
+
+        The branch has warp operations, and stores by some of the threads.
+        """
         pick = self.random
         condition = pick.choice(
             (f"t // 32 == {pick.randrange(-(-self.threads // 32))}", "xint32[t // 32] > 2", "t >= 32")
@@ -491,7 +497,11 @@ class Generator:
                     self.line("cuda.syncthreads()")
 
     def positions(self) -> None:
-        """Write assignments of the thread's indices: `t` in its block, and `g`, or `x` and `y`, in the grid."""
+        """Write assignments of the thread's indices.
+
+        The index in the block is `t`. The indices in the grid are `g`, or `x` and `y`. With three axes, `n` is the
+        number of threads.
+        """
         if self.axes == 1:
             self.line("t = cuda.threadIdx.x")
             self.line(f"g = {self.random.choice(('cuda.grid(1)', 't + cuda.blockIdx.x * cuda.blockDim.x'))}")
@@ -525,7 +535,7 @@ class Generator:
         return f"{HEAD}def kernel({parameters}):\n" + "\n".join(self.lines) + "\n"
 
     def make_arguments(self) -> dict[str, np.ndarray]:
-        """Return random input arrays, zeros for output arrays, and random arrays that the kernel updates."""
+        """Return the arguments: zeros for output arrays, otherwise random arrays."""
         source = np.random.default_rng(self.seed)
         rows: tuple[int, ...] = (self.threads * int(np.prod(self.grid)),)
         strided: tuple[int, ...] = (STRIDED[0] * STRIDED[1],)
@@ -548,7 +558,7 @@ def _random_numbers(source: np.random.Generator, dtype: str) -> np.ndarray:
 
 
 def check_kernel(seed: int) -> str:
-    """Run a random kernel as plain Python and compiled for each device. Return the first difference or error, or ""."""
+    """Run a random kernel in Python mode and on each device. Return the first fault, or ""."""
     generator = Generator(seed)
     text = generator.source()
     file = f"<random kernel {seed}>"

@@ -109,7 +109,7 @@ def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
 
 @contextmanager
 def compared(trouble: list[str]) -> Iterator[None]:
-    """Within the ``with`` block, compare each plan that is reused for other sizes with a new plan for these sizes.
+    """Within the ``with`` block, compare reused plans with new plans.
 
     Differences are appended to `trouble`.
     """
@@ -173,7 +173,10 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Return the steps of a plan. Successive steps that release slots are sorted, since their order is irrelevant."""
+    """Return the steps of a plan, with successive releases of slots sorted.
+
+    The order of these releases is irrelevant.
+    """
     found: list[Step] = []
     for given_up, run in groupby(steps, lambda step: isinstance(step, int)):
         together = list(run)
@@ -182,7 +185,7 @@ def _ordered(steps: list[Step]) -> list[Step]:
 
 
 def check(seed: int) -> str:
-    """Return the first difference between NumPy and weft, or between a reused plan and a new plan, or ""."""
+    """Run a random loop. Return the first difference in values or plans, or ""."""
     text = make_loop(seed)
     wanted = _outcome(text, np, seed)
     trouble: list[str] = []

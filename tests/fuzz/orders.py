@@ -51,7 +51,10 @@ T[[0, -1]] = T[[-1, 0]]|T[:] = T[::-1]|xp.subtract(T, A, out=T)|T[T.shape[0] // 
 
 @dataclass
 class Program:
-    """A program: its statements, inputs, named sizes, and whether results are compared only up to rounding."""
+    """A program: its statements, its inputs, and its named sizes.
+
+    If `loose`, results are compared only up to rounding.
+    """
 
     lines: list[str]
     start: Arrays
@@ -63,9 +66,10 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Return a random program of `graphs`, once for each of three sets of inputs. The first two have the same sizes.
+    """Return a random program of `graphs`, once for each of three sets of inputs.
 
-    The list is empty if an input is float16, since sums of float16 numbers are not exact for all sizes.
+    The first two sets have the same sizes. The list is empty if an input is float16, since sums of float16 numbers are
+    not exact for all sizes.
     """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
@@ -81,7 +85,10 @@ def mixture(seed: int) -> list[Program]:
 
 
 def statistics(seed: int) -> list[Program]:
-    """Return a random program of row statistics, once for each of three sets of inputs with random numbers of rows."""
+    """Return a random program of row statistics, once for each of three sets of inputs.
+
+    The sets have random numbers of rows.
+    """
     pick = random.Random(seed)
     columns = pick.choice(LENGTHS)
     dtype = pick.choice(("float64", "float64", "float32"))
@@ -278,7 +285,7 @@ def recording_limit(operations: int) -> Iterator[None]:
 
 
 def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) -> str:
-    """Run a random program in several orders of evaluation. Return the first difference from NumPy, or ""."""
+    """Run a random program in several orders of evaluation. Return the first fault, or ""."""
     pick = random.Random(seed)
     programs = statistics(seed) if seed % 2 else mixture(seed)
     for program in programs:
@@ -294,7 +301,7 @@ def check(seed: int, device: str = os.environ.get("WEFT_FUZZ_DEVICE", "cpu")) ->
 
 
 def run(program: Program, order: int, device: str, limit: int) -> str:
-    """Run a program in one random order of evaluation. Return a difference from NumPy, an error, or ""."""
+    """Run a program in one random order. Return a difference from NumPy, an error, or ""."""
     try:
         # (immediate operations would record nothing)
         with on_device(device), override(immediate=0, interpret="never"), recording_limit(limit):
@@ -304,7 +311,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """Remove statements as long as some order of evaluation still fails, and return the remaining statements."""
+    """Return fewer statements with which some order of evaluation still fails."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

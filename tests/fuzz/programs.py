@@ -134,7 +134,7 @@ class Generator:
         return ", ".join(parts) or "..."
 
     def expression(self, name: str) -> tuple[str, bool]:
-        """Return a random expression over the values of the program, and whether the expression is inexact."""
+        """Return a random expression, and whether the expression is inexact."""
         a, b = self.pick(), self.pick()
         shape = self.values[a].shape
         choice = self.random.randrange(16)
@@ -210,7 +210,7 @@ class Generator:
         return f"xp.broadcast_to({a}, (2, *{a}.shape)) + {number}", False
 
     def statement(self) -> tuple[str, str, bool]:
-        """Return a random statement, the name of the value that it changes, and whether the value is inexact."""
+        """Return a random statement, the variable that it changes, and whether the new value is inexact."""
         if self.random.random() < 0.45 and len(self.values) > 1:
             # (an element of an array is a scalar in NumPy, and cannot be changed)
             target = self.random.choice([n for n, v in self.values.items() if v.ndim] or [""])
@@ -274,7 +274,7 @@ class Generator:
 
 
 def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
-    """Return the generator of a program of up to eight statements, and the inputs of the program."""
+    """Return the generator and the inputs of a program of up to eight statements."""
     generator = Generator(seed)
     start = generator.start()
     with suppress(Abandoned):
@@ -283,13 +283,16 @@ def short_program(seed: int) -> tuple[Generator, dict[str, np.ndarray]]:
 
 
 class Abandoned(Exception):
-    """Raised if a rejected statement has changed arrays in place, so that the program cannot be continued."""
+    """Raised if a rejected statement has changed arrays in place."""
 
 
 def run_program(
     lines: list[str], start: dict[str, np.ndarray], every: bool = False, device: str = "cpu"
 ) -> dict[str, np.ndarray]:
-    """Run the program on weft, and return its values. With `every`, evaluate after each statement."""
+    """Run the program on weft, and return its values.
+
+    With `every`, evaluate all arrays after each statement.
+    """
     with on_device(device):
         values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
         for line in lines:
@@ -304,7 +307,10 @@ def run_program(
 
 @contextmanager
 def few_blocks(device: str) -> Iterator[None]:
-    """Within the ``with`` block, limit grids of a `simt` device to two blocks, so that each block does more work."""
+    """Within the ``with`` block, limit grids of a `simt` device to two blocks.
+
+    Each block then does more work.
+    """
     simt = get_device(device)
     assert isinstance(simt, SimtDevice)
     before, simt.most_blocks = simt.most_blocks, 2
@@ -362,7 +368,10 @@ def differences(ours: dict[str, np.ndarray], theirs: dict[str, np.ndarray], loos
 
 
 def check(seed: int, device: str = "cpu", large: bool = False) -> str:
-    """Run a random program in several ways. Return the first difference or error and a minimal program, or ""."""
+    """Run a random program in several ways. Return a report of the first fault, or "".
+
+    The report contains a minimal program.
+    """
     generator = Generator(seed, large)
     start = generator.start()
     with suppress(Abandoned):
@@ -379,7 +388,10 @@ def check(seed: int, device: str = "cpu", large: bool = False) -> str:
 def _trouble(
     lines: list[str], start: dict[str, np.ndarray], wanted: dict[str, np.ndarray], loose: bool, device: str
 ) -> str:
-    """Run a program on a device in several ways. Return an error, a difference from NumPy or between ways, or ""."""
+    """Run a program on a device in several ways. Return the first fault, or "".
+
+    Faults are errors, differences from NumPy, and differences between the ways.
+    """
     try:
         once = run_program(lines, start, device=device)
         found = differences(once, wanted, loose)
@@ -404,7 +416,7 @@ def _trouble(
 
 
 def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
-    """Return descriptions of the inputs, and a minimal list of statements that reproduces the fault."""
+    """Return descriptions of the inputs, and a minimal list of statements with a fault."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]

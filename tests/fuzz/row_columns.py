@@ -74,7 +74,10 @@ def bits(array: wf.Array) -> bytes:
 
 
 class Generator:
-    """A generator of a program that computes several reductions of an array x, combined with a row w and a column s."""
+    """A generator of a program with several reductions of an array x.
+
+    The program may also use the first row w and the first column s of the array.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -156,7 +159,7 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
-    """Return a report of the first result whose bits differ between joint and separate computation, or ""."""
+    """Return a report of the first result whose bits depend on the other results, or ""."""
     generator = Generator(seed)
     for device in devices:
         with however_small():

@@ -88,7 +88,10 @@ class Generator:
         return name
 
     def write(self) -> None:
-        """Write one to four stages. A stage is a scan or a reduction, and operations that may use its result."""
+        """Write one to four stages.
+
+        A stage is a scan, or a reduction that may be followed by operations on its result.
+        """
         pick = self.random
         axis = pick.choice((*range(-len(self.shape), 0), None))
         start = pick.randrange(8)
@@ -150,7 +153,10 @@ class Generator:
         )
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """Run the program on a device, and return its values by name. The device "" stands for NumPy."""
+        """Run the program on a device, and return its values by name.
+
+        The device "" stands for NumPy.
+        """
         if not device:
             values: dict[str, Any] = {"x": self.x.copy()}
             with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -169,9 +175,10 @@ class Generator:
 def differing(
     run: Callable[[str], dict[str, np.ndarray]], size: int, devices: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return the first device on which a program differs from NumPy, and a description of the difference, or None.
+    """Return the first device on which a program differs from NumPy, and the difference.
 
-    `size` is the number of elements. If it is large, devices that check every access are skipped.
+    The result is None if there is no difference. `size` is the number of elements. If it is large, devices that check
+    every access are skipped.
     """
     wanted = run("")
     for device in devices:

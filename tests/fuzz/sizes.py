@@ -1,4 +1,4 @@
-"""Random programs that run for several sizes and positions, on weft and on NumPy.
+"""Random programs that run for several sizes and positions.
 
 ``python -m tests.fuzz.sizes --programs 200 --seed 0`` runs the programs. Cached plans are reused for other lengths,
 strides and offsets. Each program runs for many sizes, which are so small that they often coincide. Inputs are integers,
@@ -55,7 +55,10 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """Return the input arrays, including `c` and `B`, which statements may read before they assign to them."""
+        """Return the input arrays.
+
+        They include `c` and `B`, which statements may read before they assign to them.
+        """
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}
@@ -63,7 +66,7 @@ class Program:
         return {**found, "c": found["a"] + 1, "B": found["A"] + 1, "i": source.integers(0, n, n)}
 
     def wanted(self, sizes: dict[str, int]) -> tuple[list[str], dict[str, np.ndarray]]:
-        """Return the statements that NumPy accepts for these sizes, and the final values of the variables."""
+        """Return the statements that NumPy accepts for these sizes, and the final values."""
         values: dict[str, Any] = {"xp": np, **sizes, **self.start(sizes)}
         kept = []
         for line in self.lines:
@@ -77,7 +80,10 @@ class Program:
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
     def run(self, lines: list[str], sizes: dict[str, int], owned: bool) -> dict[str, np.ndarray]:
-        """Run statements on weft, and return the arrays. With `owned`, updates may reuse the memory of the inputs."""
+        """Run statements on weft, and return the arrays.
+
+        With `owned`, updates may reuse the memory of the inputs.
+        """
         values: dict[str, Any] = {"xp": wf, **sizes}
         values.update({name: wf.asarray(value) for name, value in self.start(sizes).items()})
         if owned:

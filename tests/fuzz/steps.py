@@ -115,7 +115,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 
 @contextmanager
 def forced(program: Any, device: str) -> Iterator[None]:
-    """Within the ``with`` block, use a device with the program's limits for merging. Discard cached plans first."""
+    """Discard cached plans. Within the ``with`` block, use a device with the program's limits."""
     execute._plans.clear()
     plan_cache._known.clear()
     with ExitStack() as stack:
@@ -150,7 +150,7 @@ def check(seed: int, device: str = "cpu") -> str:
 
 
 def merged(seed: int, device: str = "cpu") -> int:
-    """Check a random program. Return the number of time steps in the longest merged chain of its plans, or 0."""
+    """Check a random program. Return the number of time steps in the longest merged chain, or 0."""
     assert check(seed, device) == ""
     plans = [plan for plan in execute._plans.values() if plan.schedule]
     return max((len(g.steps) for plan in plans for g in plan.schedule.groups if isinstance(g, BlockedSteps)), default=0)

@@ -1,4 +1,7 @@
-"""Tests of random statements on parts of one array in kernels. The command of the module runs many more statements."""
+"""Tests of random statements on parts of one array in kernels.
+
+The command ``python -m tests.fuzz.array_statements`` runs many more statements.
+"""
 
 from __future__ import annotations
 

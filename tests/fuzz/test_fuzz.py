@@ -1,4 +1,7 @@
-"""Tests of a sample of the random programs. ``python -m tests.fuzz`` runs many more programs."""
+"""Tests of a sample of the random programs.
+
+``python -m tests.fuzz`` runs many more programs.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ def test_random_programs_with_a_gpus_schedules(seed: int) -> None:
 
 
 def test_random_programs_with_small_arrays_on_the_host_of_a_gpu() -> None:
-    """Test programs on a stand-in for a GPU, on which arrays of up to 20 elements stay in host memory."""
+    """Test programs on a stand-in for a GPU that keeps small arrays in host memory."""
     command = [sys.executable, "-m", "tests.fuzz", "--programs", "12", "--device", "stand-in", "--immediate", "20"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "12 programs, 0 differ\n", done.stdout + done.stderr
@@ -118,7 +121,10 @@ def test_random_loops_over_lengths(seed: int) -> None:
 
 
 def test_random_loops_over_lengths_find_plans_used_where_they_are_not_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that `lengths.check` detects wrong reuse of plans when all conditions except equalities are dropped."""
+    """Test that `lengths.check` detects plans that are wrongly reused.
+
+    The test drops all recorded conditions except equalities.
+    """
 
     def decide(trace: Trace, op: str, a: object, b: object) -> bool:
         kept = len(trace._lines)
@@ -143,7 +149,10 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Test that random programs use several kinds of templates, since NumPy might reject all statements of a template."""
+    """Test that random programs use several kinds of templates.
+
+    NumPy might reject all statements of a template.
+    """
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

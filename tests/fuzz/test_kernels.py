@@ -1,4 +1,7 @@
-"""Tests of a sample of the random kernels. ``python -m tests.fuzz --kernels 1000`` runs many more kernels."""
+"""Tests of a sample of the random kernels.
+
+``python -m tests.fuzz --kernels 1000`` runs many more kernels.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Tests of random sums over differences from a mean or a maximum, such as variances, against results in float64.
+"""Tests of random shifted moments, such as variances.
 
-Rows and columns have arbitrary lengths, and other operations share the kernels.
+The results are compared with results in float64. Rows and columns have arbitrary lengths, and other operations share
+the kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Configuration of the tests marked ``gpu``, which run on the first GPU, and fail without a GPU."""
+"""Configuration of the tests marked ``gpu``.
+
+The tests run on the first GPU, and fail without a GPU.
+"""
 
 from __future__ import annotations
 

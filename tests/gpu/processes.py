@@ -30,7 +30,7 @@ GIVE_UP = 3  # number of consecutive tests that may end their process; then all 
 
 
 def register(config: pytest.Config) -> None:
-    """Register the plugin that sends GPU tests to a child process or, in this child, the plugin that runs them."""
+    """Register the plugin that sends GPU tests to a child process, or the one that runs them there."""
     ends = config.getoption("--gpu-worker")
     if ends:
         config.pluginmanager.register(Worker(config, *map(int, ends.split(","))), "gpu-worker")
@@ -145,7 +145,10 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return the reason, the exit code, and the output, which is shortened if it is long."""
+        """End the child process. Return the reason, the exit code, and the output.
+
+        Long output is shortened. Without a child process, only the reason is returned.
+        """
         if self._process is None:
             return why
         try:

@@ -1,4 +1,4 @@
-"""Tests of the host interface of weft.cuda on a GPU: streams, events, memory, and device properties."""
+"""Tests of the host interface of weft.cuda on a GPU."""
 
 from __future__ import annotations
 

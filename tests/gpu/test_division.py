@@ -37,7 +37,7 @@ def test_quotients_of_any_bits(part: int) -> None:
 
 
 def test_reciprocals_of_all_significands() -> None:
-    """Test reciprocals of all significands with the smallest exponents, the largest exponents, and some in between."""
+    """Test reciprocals of all significands, for several exponents."""
     for exponent in (0, 1, 2, 127, 252, 253, 254):
         y = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         check(np.ones_like(y), y)
@@ -51,9 +51,9 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 
 @np.errstate(all="ignore")
 def test_rows_by_one_divisor() -> None:
-    """Test rows divided by their maximum. The rows contain numbers of all magnitudes, zeros, infinities and NaNs.
+    """Test rows divided by their maximum, and by the negative maximum.
 
-    Each thread keeps sixteen elements of a row.
+    The rows contain numbers of all magnitudes, zeros, infinities and NaNs. Each thread keeps sixteen elements of a row.
     """
     source = np.random.default_rng(6)
     x = (source.normal(size=(1024, 4096)) * 2.0 ** source.uniform(-60, 0, (1024, 4096))).astype(np.float32)
@@ -78,7 +78,7 @@ def test_constant_divisors() -> None:
 
 @np.errstate(all="ignore")
 def test_roots() -> None:
-    """Test square roots of all significands for several exponents, and of floats with random bits."""
+    """Test square roots of all significands for several exponents, and of random floats."""
     for exponent in (0, 1, 26, 27, 28, 127, 128, 254, 255):
         x = np.arange(exponent << 23, (exponent + 1) << 23, dtype=np.uint32).view(np.float32)
         same_bits(wf.sqrt(wf.asarray(x)), np.sqrt(x))

@@ -1,4 +1,4 @@
-"""Tests that language probes and kernel programs have Python's results on a real GPU (``pytest -m gpu``)."""
+"""Tests that probes and programs have Python's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

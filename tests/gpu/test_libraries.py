@@ -1,4 +1,7 @@
-"""Tests of linear algebra and Fourier transforms by NVIDIA's libraries, on a GPU with nvmath-python."""
+"""Tests of linear algebra and Fourier transforms by NVIDIA's libraries on a GPU.
+
+The tests need nvmath-python.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of weft with arrays and streams of other installed libraries, on a real GPU (``pytest -m gpu``)."""
+"""Tests of weft beside CuPy and PyTorch on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test threads that use weft and PyTorch, and whose current CUDA context weft must not change."""
+    """Test that weft does not change the current CUDA context of a thread.
+
+    The threads also use PyTorch.
+    """
     driver = pytest.importorskip("cuda.bindings.driver")
     found: list[tuple[Any, ...]] = []
 

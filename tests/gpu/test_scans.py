@@ -1,4 +1,7 @@
-"""Tests of scans along long rows on a GPU, where concurrent blocks wait for one another."""
+"""Tests of scans along long rows on a GPU.
+
+Concurrent blocks wait for one another.
+"""
 
 from __future__ import annotations
 

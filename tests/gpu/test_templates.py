@@ -1,4 +1,4 @@
-"""Tests that kernels of every kind have NumPy's results on a real GPU (``pytest -m gpu``)."""
+"""Tests that many kinds of kernels have NumPy's results on a real GPU (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

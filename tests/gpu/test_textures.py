@@ -1,4 +1,7 @@
-"""Tests that textures have the values of a NumPy implementation in every mode on a real GPU (``pytest -m gpu``)."""
+"""Tests of textures in every mode on a real GPU (``pytest -m gpu``).
+
+The expected values come from a NumPy implementation.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The reference interpreter. It runs a kernel one operation at a time with NumPy scalars, and is slow.
+"""The reference interpreter.
+
+It runs a kernel one operation at a time with NumPy scalars, and is slow.
 
 In: a kernel and one argument per parameter: a 1-D array or an (array, start) pair for a pointer, otherwise a scalar.
 Out: the arrays, written in place. Invariant: every out-of-bounds access is an error. In a threaded kernel, threads of a
@@ -29,7 +31,7 @@ class _LeaveError(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """The state of a thread in a function: computed values, the position of the thread in the grid, and memory."""
+    """The state of a thread in a function: values, position in the grid, and memory."""
 
     kernel: Kernel
     values: dict[Value, Any]
@@ -245,9 +247,10 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """Return an accurate result for an approximate operation. Subnormal operands and results are replaced by zeros.
+    """Return an accurate result for an approximate operation.
 
-    The code that uses the result must be right for any permitted error.
+    Subnormal operands and results are replaced by zeros. The code that uses the result must be right for any permitted
+    error.
     """
     (x,) = operands
     least = np.finfo(x.dtype).tiny
@@ -267,7 +270,10 @@ def _cast(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[A
 
 
 def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence[Any]:
-    """Return a pointer to the array of an operation that allocates memory. The first execution creates the array."""
+    """Return a pointer to the array of an operation that allocates memory.
+
+    The first execution creates the array.
+    """
     if operation not in memory:
         kind = operation.results[0].type
         assert isinstance(kind, Pointer)

@@ -1,6 +1,7 @@
-"""The memory of the reference interpreter, in which a pointer is a 1-D array and an element index.
+"""The memory of the reference interpreter.
 
-Invariant: every out-of-bounds access is an error. Uninitialized shared and local memory holds garbage.
+A pointer is a 1-D array and an element index. Invariant: every out-of-bounds access is an error. Uninitialized shared
+and local memory holds garbage.
 """
 
 from __future__ import annotations
@@ -94,7 +95,10 @@ def atomic(operation: Operation, operands: list[Any]) -> Any:
 
 
 def atomic_cas(operation: Operation, operands: list[Any]) -> Any:
-    """Execute a compare-and-swap, and return the old element. Elements are compared by their bits."""
+    """Execute a compare-and-swap, and return the old element.
+
+    Elements are compared by their bits.
+    """
     array, position = access(operation, operands)
     old = array[position]
     if old.tobytes() == operands[2].tobytes():

@@ -27,7 +27,7 @@ Offers = dict[int, list[Any]]  # operands by lane
 
 
 class DivergenceError(RuntimeError):
-    """Raised for a synchronization that can never complete, or that the kernel or the mask does not allow."""
+    """Raised for a synchronization that cannot complete, or that is not allowed."""
 
 
 @dataclass(slots=True)
@@ -51,13 +51,16 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Run the only thread of a logical kernel to its end. Raises DivergenceError at an operation that synchronizes."""
+    """Run the only thread of a logical kernel to its end.
+
+    Raises DivergenceError at an operation that synchronizes threads.
+    """
     for operation, _ in thread:
         raise DivergenceError(f"{operation.opcode} in a kernel without threads")
 
 
 def run_blocks(kernel: Kernel, blocks: list[list[Thread]], backwards: bool) -> None:
-    """Run blocks to their end: one after another, or concurrently if the kernel has a grid barrier."""
+    """Run blocks one after another, or concurrently if the kernel has a grid barrier."""
     if not any(o.opcode == "grid_barrier" for o in kernel.walk()):
         for threads in blocks:
             _run(kernel, [threads], backwards)
@@ -83,7 +86,7 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Resume threads of a block that wait at a warp operation or barrier which all participants have reached.
+    """Resume threads of a block at warp operations or a barrier that all participants have reached.
 
     Return whether any thread was resumed.
     """

@@ -19,7 +19,10 @@ from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
-    """Parse a constant that `show_constant` wrote, and return a NumPy scalar. Raises ValueError for other text."""
+    """Parse a constant that `show_constant` wrote, and return a NumPy scalar.
+
+    Raises ValueError for other text.
+    """
     if dtype.kind == "c":
         parts = text.split(",")
         if len(parts) != 2:
@@ -126,7 +129,10 @@ class _Parser:
         return {key: _read_attribute(value) for key, value in _ATTRIBUTE.findall(text)}
 
     def elements(self, text: str, type: Type) -> dict[str, Any]:
-        """Return the attributes of a constant or a table. `value` or `values` are converted to the dtype of `type`."""
+        """Return the attributes of a constant or a table.
+
+        The attributes `value` and `values` are converted to the dtype of `type`.
+        """
         found = self.attributes(text)
         dtype = type.dtype if isinstance(type, Pointer) else type
         for key, value in _ATTRIBUTE.findall(text):

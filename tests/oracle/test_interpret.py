@@ -1,4 +1,4 @@
-"""Tests of the reference interpreter: results that equal NumPy's, and errors that the interpreter detects."""
+"""Tests of the reference interpreter: results, and errors that it detects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A child process of test_cuda_bindings. It uses cuda.bindings with a stand-in for the driver's library.
+"""A child process of test_cuda_bindings.
+
+It uses cuda.bindings with a stand-in for the driver's library.
 
 The process prints one line per fact. The arguments are a folder for the library and the name of a function of this
 module.
@@ -24,7 +26,7 @@ def modules() -> str:
 
 
 def work(driver: StandIn) -> None:
-    """Run fused kernels until a CUDA graph launches them. Then use an explicit kernel, streams and allocations."""
+    """Run fused kernels, CUDA graphs, an explicit kernel and copies. Print facts about them."""
     import weft as wf
     from weft import cuda
     from weft.fusion.run.execute import _plans
@@ -99,7 +101,7 @@ def hang(driver: StandIn) -> None:
 
 
 def calls(driver: StandIn) -> None:
-    """Call the driver functions that the runtime uses, except those of graphs, with the types of cuda.bindings."""
+    """Call the driver functions that the runtime uses, except those of graphs. Print results."""
     from array import array
 
     from weft.runtime import ObjectCode, get_device

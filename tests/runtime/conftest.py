@@ -1,4 +1,7 @@
-"""Fixtures: a stand-in for the driver that delays kernels as long as possible, and a CUDA device that uses it."""
+"""Fixtures: a stand-in for the driver, and a CUDA device that uses it.
+
+The stand-in delays kernels as long as possible.
+"""
 
 from __future__ import annotations
 

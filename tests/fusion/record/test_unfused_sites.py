@@ -28,7 +28,7 @@ def _runs() -> int:
 
 
 def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
-    """Call a function `turns` times. Return whether weft ran anything in each call, and the last result."""
+    """Call a function `turns` times. Return whether weft computed each call, and the last result."""
     found, result = [], np.empty(0)
     for _ in range(turns):
         before = _runs()
