@@ -1,4 +1,4 @@
-"""Tests of the import of weft: errors on unsupported systems and interpreters, and garbage collection."""
+"""Tests of the import of weft on supported and unsupported systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of the disk cache. A missing or damaged entry, or an entry for another key, is a cache miss, not an error."""
+"""Tests of the disk cache.
+
+A missing or damaged entry, or an entry for another key, is a cache miss, not an error.
+"""
 
 from __future__ import annotations
 

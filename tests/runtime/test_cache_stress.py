@@ -1,4 +1,4 @@
-"""Stress tests of the caches: many threads, several processes, killed writers, and folders that cannot be written."""
+"""Stress tests of the caches: threads, processes, killed writers, and unusable folders."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_many_threads_compile_a_kernel_once(fresh: CodeCache) -> None:
 
 
 def test_a_compilation_holds_nobody_up(fresh: CodeCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that, while a thread compiles, other threads can run cached kernels and compile other kernels."""
+    """Test that other threads can run and compile kernels while a thread compiles."""
     begun, go_on = threading.Event(), threading.Event()
     real = compile.compile_kernel
     slow_thread: list[threading.Thread] = []

@@ -1,4 +1,4 @@
-"""Tests of the native call that runs all kernels of a plan: arguments, the division of long kernels, and errors."""
+"""Tests of the native call that runs all kernels of a plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def _launch(
     parallel: bool = False,
     cost: int = 0,
 ) -> Launch:
-    """Return a launch of a kernel written in Python. The kernel passes its arguments and index range to `note`."""
+    """Return a launch of a kernel that is a Python function.
+
+    The kernel passes its arguments and index range to `note`.
+    """
 
     def called(at: int, start: int, stop: int) -> None:
         note(list((ctypes.c_int64 * len(slots)).from_address(at)) if slots else [], start, stop)

@@ -1,4 +1,4 @@
-"""Tests of the CUDA device on a stand-in for the driver: the driver calls, and the behaviour when a call fails."""
+"""Tests of the CUDA device on a stand-in for the driver."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ RESULTS: dict[str, tuple[Any, ...]] = {
 
 
 class Table:
-    """A table of driver functions that record each call. Functions in `failing` fail, and all others succeed."""
+    """A table of driver functions that record each call.
+
+    Functions in `failing` fail, all of them or only the first call if `once` is true. Other functions succeed.
+    """
 
     CUdevice_attribute = SimpleNamespace(
         CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=75, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=76

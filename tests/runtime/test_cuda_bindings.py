@@ -1,6 +1,6 @@
-"""Tests of the CUDA device with the real cuda.bindings, on a stand-in for the driver's library.
+"""Tests of the CUDA device with the real cuda.bindings.
 
-Each test runs in a child process.
+The bindings call a stand-in for the driver's library. Most tests run in a child process.
 """
 
 from __future__ import annotations

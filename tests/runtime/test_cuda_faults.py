@@ -95,7 +95,10 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Return the number of leaked resources since the last `forget`, by allocating function, and the leaked bytes."""
+    """Return the numbers of resources that leaked since the last `forget`, by allocating function.
+
+    The item "memory" is the number of leaked bytes.
+    """
     good = Counter(call.name for call in driver.calls if not call.code)
     # a failed release is treated as a release, since the caller has done its part
     tried = Counter(call.name for call in driver.calls)
@@ -106,7 +109,10 @@ def leaks(driver: StandIn) -> dict[str, int]:
 
 
 def calls_of(driver: StandIn) -> list[str]:
-    """Return the names of the driver functions that `use` calls, except those that create the device."""
+    """Return the names of the driver calls of `use`.
+
+    Calls of functions that create the device are left out.
+    """
     device = make_device(driver)
     use(device)
     driver.forget()

@@ -1,4 +1,7 @@
-"""Tests of explicit kernels, streams, host memory and device properties, on a stand-in for the driver."""
+"""Tests of explicit kernels, streams, host memory and device properties.
+
+They use a stand-in for the driver.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,10 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """A stand-in for the driver that supports explicit kernels. Handles of streams and events are unique numbers."""
+    """A stand-in for the driver that supports explicit kernels.
+
+    Handles of streams and events are unique numbers.
+    """
 
     CUfunction_attribute = Functions
 
@@ -158,7 +164,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return the launches and copies with their streams, and each wait with the two streams involved."""
+    """Return the launches and copies with their streams, and the waits with both streams."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

@@ -1,4 +1,7 @@
-"""Tests of the native launcher and of CUDA graphs, on the native stand-in for the driver."""
+"""Tests of the native launcher and of CUDA graphs.
+
+They use the native stand-in for the driver.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def device(driver: RunningStandIn) -> CudaDevice:
 
 
 def starts(device: CudaDevice, count: int, **more: Any) -> list[RecordedLaunch]:
-    """Return launches with three arguments each: an address from the table, a constant, and a scalar from the table."""
+    """Return launches with three arguments each.
+
+    The arguments are an address from the table, a constant, and a scalar from the table.
+    """
     function = device.load(CODE)
     return [
         RecordedLaunch(

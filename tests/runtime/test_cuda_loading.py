@@ -1,4 +1,4 @@
-"""Tests of the loading of kernels on a GPU: the choice of the target, cached machine code, PTX, and unloading."""
+"""Tests of the loading of kernels on a GPU: targets, machine code, PTX, and unloading."""
 
 from __future__ import annotations
 

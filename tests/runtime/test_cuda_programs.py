@@ -1,4 +1,7 @@
-"""Tests of whole programs on a CUDA device, with a stand-in driver that delays kernels as long as possible."""
+"""Tests of whole programs on a CUDA device.
+
+The stand-in for the driver delays kernels as long as possible.
+"""
 
 from __future__ import annotations
 

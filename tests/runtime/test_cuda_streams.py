@@ -313,7 +313,7 @@ def test_what_launches_count_in_keeps_no_stream(device: RunningDevice, driver: R
 
 
 def test_the_exported_stream_waits_for_the_evaluation(device: RunningDevice, driver: RunningStandIn) -> None:
-    """Test that the stream that `__cuda_array_interface__` names waits for an evaluation in another stream."""
+    """Test that the exported stream waits for an evaluation in another stream."""
     values, stream = np.arange(float(N)), wf.stream()
     x = wf.asarray(values)
     wf.evaluate(x * 1)

@@ -1,4 +1,7 @@
-"""Tests that failures of the optimizer are reported once per form (graph structure), and raised under WEFT_STRICT=1."""
+"""Tests of failures of the optimizer.
+
+They are reported once per form (graph structure), and raised under WEFT_STRICT=1.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,10 @@ def nothing_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute an op whose expansion has taken longer than a compilation would take. The compilation fails."""
+    """Compute an op whose expansion has taken longer than a compilation.
+
+    The compilation fails.
+    """
     kind = np.dtype(np.float64)
     row = ExpandedOp("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
     monkeypatch.setattr(row, "_spent", 1e9)

@@ -1,4 +1,7 @@
-"""Tests of the plugin that runs GPU tests in a child process. A failure or crash does not affect the next test."""
+"""Tests of the plugin that runs GPU tests in a child process.
+
+A failure or crash does not affect the next test.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ def test_last(): pass
 
 
 def outcomes(tmp_path: Path, text: str, give_up: int = 3) -> tuple[dict[str, str], str, str]:
-    """Run tests with pytest. Return the outcome of each test, pytest's output, and the text of the report file."""
+    """Run tests with pytest. Return their outcomes, pytest's output, and the text of the report."""
     (tmp_path / "test_cases.py").write_text(text)
     limits = f"from tests.gpu import processes\nprocesses.LIMIT, processes.GIVE_UP = 1.5, {give_up}\n"
     (tmp_path / "limits.py").write_text(limits)

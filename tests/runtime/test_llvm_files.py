@@ -1,4 +1,4 @@
-"""Tests of LLVM text in files: replacement of named constants, and verification of the modules by LLVM."""
+"""Tests of LLVM text in files: named constants, and verification by LLVM."""
 
 from __future__ import annotations
 

@@ -46,7 +46,10 @@ END = "\n    st.global.b32 [%rd5], %r6;\n    ret;\n}"
 def launch(
     text: str, given: np.ndarray, grid: int = 1, block: int = 0, out: int = 0, before: str = "", seed: int = 0
 ) -> np.ndarray:
-    """Run PTX instructions that compute %r6 from %r5, an element of `given` per thread. Return each thread's %r6."""
+    """Run PTX instructions that compute %r6 from %r5, and return each thread's %r6.
+
+    Each thread's %r5 is an element of `given`. If `text` is a whole kernel, its output is returned.
+    """
     memory = Memory(1 << 24)
     block = block or given.size // grid
     addresses = [memory.give("device", n) for n in (given.nbytes, max(out or given.nbytes, 4))]

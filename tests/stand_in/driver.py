@@ -1,4 +1,4 @@
-"""A stand-in for the CUDA driver: memory, kernels, and functions with the interface of cuda.bindings.
+"""A stand-in for the CUDA driver, with the interface of cuda.bindings.
 
 In: calls of the native functions. Out: the calls so far, the memory in use, and the errors, for tests. Invariant:
 device memory is host memory, so that tests can read it. An access outside of it is an illegal address (700), as on a
@@ -83,7 +83,10 @@ class Memory:
         return self._starts
 
     def give(self, kind: str, size: int) -> int:
-        """Allocate a block and return its address, or 0 if `size` is not positive or not enough memory is left."""
+        """Allocate a block and return its address, or 0 if this is impossible.
+
+        It is impossible if `size` is not positive, or if not enough memory is left.
+        """
         if size <= 0 or self.held + size > self.total:
             return 0
         memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -120,7 +123,10 @@ class Memory:
         return 0
 
     def may_start(self, at: int) -> bool:
-        """Return whether an array may start at an address: in a block, or at most `PADDING` bytes before one."""
+        """Return whether an array may start at an address.
+
+        The address must be in a block, or at most `PADDING` bytes before a block.
+        """
         k = bisect.bisect_right(self._starts, at + PADDING) - 1
         return k >= 0 and at < self._starts[k] + self.blocks[self._starts[k]][2]
 
@@ -184,7 +190,10 @@ class StandIn:
         self.native.state[0] = 0
 
     def close(self) -> None:
-        """Disconnect all functions implemented in Python. Later calls of these functions do nothing and succeed."""
+        """Disconnect all functions that are implemented in Python.
+
+        Later calls of these functions do nothing and succeed.
+        """
         self.native.bodies.clear()
 
     # -- effects of the functions --------------------------------------------------------------------
@@ -312,9 +321,9 @@ def put32(at: int, value: int) -> int:
 
 
 def best_block(bytes_of_block: int) -> int:
-    """Return the largest block size for which the shared memory that a C function computes is within the limit.
+    """Return the largest block size whose shared memory is within the limit.
 
-    Return 768 if there is no function.
+    A C function computes the shared memory of a block. Return 768 if there is no function.
     """
     if not bytes_of_block:
         return 768
@@ -350,7 +359,7 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """Return the address of a host function unchanged, in place of the constructor of `CUhostFn`."""
+        """Return a host function's address, in place of the constructor of `CUhostFn`."""
         return value
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A shared library named libcuda.so.1, through which cuda.bindings itself uses the stand-in.
+"""A shared library libcuda.so.1, through which cuda.bindings uses the stand-in.
 
 In: an address for `cuGetProcAddress`. Out: a file, loaded into this process. Invariant: neither a compiler nor a linker
 is used. The file contains two jumps through a word that is set after loading. The library cannot be unloaded, so tests
@@ -28,7 +28,7 @@ SONAME, HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 14, 4, 5, 6, 10, 11
 
 
 def _jump(machine: str, at: int, slot: int) -> bytes:
-    """Return the machine code of a jump, located at `at`, to the address that is stored at `slot`."""
+    """Return the machine code at address `at` of a jump to the address that `slot` contains."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - at - 6)
     return struct.pack("<II", 0x58000010 | (slot - at) // 4 << 5, 0xD61F0200)  # ldr x16, slot; br x16

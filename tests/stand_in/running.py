@@ -1,4 +1,6 @@
-"""A stand-in for the driver that executes launches. The kernels have GPU schedules, and are compiled for the host.
+"""A stand-in for the driver that executes launches.
+
+The kernels have GPU schedules, and are compiled for the host.
 
 In: launches, copies and graphs in streams. Out: results, so that whole programs run on a CUDA device without a GPU.
 Invariant: arguments are read when the driver would read them. Work is delayed until a caller waits for it (`Queues`). A
@@ -113,7 +115,10 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Execute all earlier work of a stream, and call a host function, without delaying them until a later call."""
+        """Call a host function after all earlier work of a stream.
+
+        Neither the work nor the call is delayed.
+        """
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
@@ -220,7 +225,10 @@ class RunningStandIn(StandIn):
     # -- graphs -----------------------------------------------------------------------------------------------
 
     def _node(self, at: int) -> Any:
-        """Return the function and the launch in a CUDA_KERNEL_NODE_PARAMS, or None for an unknown function."""
+        """Return the function and the launch in a CUDA_KERNEL_NODE_PARAMS at the address `at`.
+
+        Return None for an unknown function.
+        """
         words = (ctypes.c_int64 * 9).from_address(at)
         halves = (ctypes.c_uint32 * 18).from_address(at)
         read = self._read(words[0], halves[2:5], halves[5:8], halves[8], 0, words[5], False)

@@ -1,4 +1,7 @@
-"""Tests of the buffer protocol of small weft arrays. Native code forwards the requests to NumPy arrays."""
+"""Tests of the buffer protocol of small weft arrays.
+
+Native code forwards the requests to NumPy arrays.
+"""
 
 from __future__ import annotations
 

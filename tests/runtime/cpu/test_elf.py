@@ -1,4 +1,4 @@
-"""Tests of the linker for object files, of rejected files, and of processes that load native code without LLVM."""
+"""Tests of the linker for object files, and of loading native code without LLVM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of host memory: rounding of sizes, reuse and release of blocks, and alignment of large blocks."""
+"""Tests of host memory: sizes, reuse, release, and alignment of blocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def test_no_more_is_kept_than_the_bound() -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_many_threads_take_and_give_back(listed: bool) -> None:
-    """Test that no two threads use a block at the same time, and that the final byte counts of the pool are right."""
+    """Test that no two threads use a block at the same time.
+
+    The final byte counts of the pool must be right, too.
+    """
     device = CpuDevice()
     pool: Any = device.memory
     assert not listed or pool.obtain_free_lists() is not None

@@ -1,4 +1,4 @@
-"""Tests of native functions: code that two threads load, and an interpreter with an unsupported object layout."""
+"""Tests of loading native functions, and of unsupported object layouts."""
 
 from __future__ import annotations
 

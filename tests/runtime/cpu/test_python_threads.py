@@ -1,4 +1,7 @@
-"""Tests of Python threads for NumPy's loops. After `run_calls` returns or raises an error, no call is running."""
+"""Tests of Python threads for NumPy's loops.
+
+After `run_calls` returns or raises an error, no call is running.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of device `simt`, which runs GPU schedules on the CPU and detects errors that would occur on a GPU."""
+"""Tests of device `simt`, which runs GPU schedules on the CPU."""
 
 from __future__ import annotations
 
@@ -96,7 +96,10 @@ def test_a_planted_fault_is_found_where_threads_are_sanitized(fault: str, kind: 
 
 
 def test_a_missing_barrier_changes_bits_with_the_order_of_threads() -> None:
-    """Test that, without a barrier, half of the threads read NaN. The order of threads decides which half does."""
+    """Test that half of the threads read NaN without a barrier.
+
+    The order of threads decides which half does.
+    """
     forward, backward = run_planted("no barrier", ""), run_planted("no barrier", "backward")
     assert np.isnan(forward[: THREADS // 2]).all()
     assert np.array_equal(forward[THREADS // 2 :], WANTED[THREADS // 2 :])
@@ -182,7 +185,10 @@ def test_schedules_have_no_races_and_any_number_of_blocks_gives_the_same_bits(na
 
 
 def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that signals do not interrupt a kernel of a plan, since arrays would be left partly overwritten."""
+    """Test that signals do not interrupt a kernel of a plan.
+
+    An interrupted kernel would leave arrays partly overwritten.
+    """
 
     def ended(*_: int) -> None:
         raise AssertionError("it can be ended")

@@ -1,4 +1,7 @@
-"""Tests that the inner loops of ufuncs compile for x86-64 and AArch64, and restore the floating-point flags."""
+"""Tests that inner loops of ufuncs restore the floating-point flags.
+
+The loops are compiled for x86-64 and AArch64.
+"""
 
 from __future__ import annotations
 

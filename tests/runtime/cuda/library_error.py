@@ -1,4 +1,4 @@
-"""The exception that stand-ins of NVIDIA's libraries raise, as the bindings do."""
+"""The exception that stand-ins of NVIDIA's libraries raise."""
 
 from __future__ import annotations
 

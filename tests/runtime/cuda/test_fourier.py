@@ -1,4 +1,7 @@
-"""Tests of Fourier transforms on a CUDA device, with a stand-in for cuFFT that delays work as long as possible."""
+"""Tests of Fourier transforms on a CUDA device.
+
+A stand-in for cuFFT delays work as long as possible.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ NAMES |= {0x69: ("z2z", "D", "D"), 0x6A: ("d2z", "d", "D"), 0x6C: ("z2d", "D", "
 
 
 class Library:
-    """A stand-in for the functions of cuFFT's bindings that weft uses. It computes in host memory."""
+    """A stand-in for the functions of cuFFT's bindings that weft uses.
+
+    It computes in host memory.
+    """
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver

@@ -1,7 +1,7 @@
-"""Tests of failed calls of cuBLAS, cuFFT, cuSOLVER and the driver. Most calls of an operation fail, one at a time.
+"""Tests of failed calls of cuBLAS, cuFFT, cuSOLVER and the driver.
 
-A failure raises a clear error, or issues a warning if the host can compute the result. Nothing is leaked, and the next
-computation is right.
+Most calls of an operation fail, one at a time. A failure raises a clear error, or issues a warning if the host can
+compute the result. Nothing is leaked, and the next computation is right.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
 
 @dataclass
 class Watched:
-    """A wrapper of a stand-in for a library. It records the calls, and lets the call with number `failing` fail."""
+    """A wrapper of a stand-in for a library, which records the calls.
+
+    The call with number `failing` fails.
+    """
 
     library: Any
     names: list[str] = field(default_factory=list)
@@ -80,7 +83,10 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new libraries. If `title` is given, call number `failing` of that library fails."""
+        """Give the device new libraries.
+
+        If `title` is given, call number `failing` of that library fails.
+        """
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
@@ -96,7 +102,7 @@ class Bench:
         self.device.solver = Solver(*order, self.device.allocate, self.device.read, self.libraries["cuSOLVER"])
 
     def strip(self) -> None:
-        """Remove the libraries from the device, and check that each handle and plan has been destroyed."""
+        """Remove the libraries from the device, and check that handles and plans have been destroyed."""
         del self.device._blas, self.device.fourier, self.device.solver
         gc.collect()
         made = self.libraries["cuBLAS"].library
@@ -112,7 +118,10 @@ class Bench:
         return function(x, x) if self.name in ("matmul", "linalg.solve") else function(x)
 
     def run(self) -> list[np.ndarray]:
-        """Run the operation. Return the results' magnitudes, since the signs of eigenvectors are not determined."""
+        """Run the operation, and return the magnitudes of the results.
+
+        The signs of eigenvectors are not determined.
+        """
         found = self.call(wf, self.x)
         return [np.asarray(abs(each)) for each in (found if isinstance(found, tuple) else (found,))]
 
@@ -150,7 +159,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the libraries compute small products, and exclude existing objects from garbage collections."""
+    """Let the libraries compute small products, and let garbage collections ignore existing objects."""
     monkeypatch.setattr(linear, "is_fused", lambda device, kind, *sizes: False)
     gc.freeze()
     yield
@@ -159,7 +168,10 @@ def _settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def calls_of(operation: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the library calls of two runs of an operation, except releases, and the second run's driver calls."""
+    """Return the names of the library calls and of the driver calls of an operation.
+
+    The library calls are those of two runs, without releases. The driver calls are those of the second run.
+    """
     bench = Bench(operation)
     bench.check()
     bench.driver.forget()

@@ -1,4 +1,7 @@
-"""Tests of linear algebra on a CUDA device, with a stand-in for cuSOLVER that delays work as long as possible."""
+"""Tests of linear algebra on a CUDA device.
+
+A stand-in for cuSOLVER delays work as long as possible.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,10 @@ source = np.random.default_rng(11)
 
 
 class Library:
-    """A stand-in for the functions of cuSOLVER's bindings that weft uses. It computes in host memory."""
+    """A stand-in for the functions of cuSOLVER's bindings that weft uses.
+
+    It computes in host memory.
+    """
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -223,7 +229,10 @@ SHAPES = pytest.mark.parametrize("shape", SQUARE)
 
 
 def alternate(name: str, shapes: list[Any]) -> Any:
-    """Return test parameters with an alternating flag `name`, so that each dtype and each shape has both values."""
+    """Return test parameters with an alternating flag `name`.
+
+    Each dtype and each shape has both values of the flag.
+    """
     rows = [(dtype, shape, (i + j) % 2 == 0) for i, dtype in enumerate("fdFD") for j, shape in enumerate(shapes)]
     return pytest.mark.parametrize(("dtype", "shape", name), rows)
 

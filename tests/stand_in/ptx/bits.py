@@ -1,7 +1,7 @@
-"""PTX instructions for bit operations, which each thread executes independently.
+"""PTX instructions for bit operations.
 
-Each method returns the step that executes an instruction. Source: NVIDIA, Parallel Thread Execution ISA 9.0, sections
-9.7.1 and 9.7.8.
+Each thread executes them independently. Each method returns the step that executes an instruction. Source: NVIDIA,
+Parallel Thread Execution ISA 9.0, sections 9.7.1 and 9.7.8.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A stand-in for the driver that executes PTX, so that all parts of a CUDA device are tested without a GPU.
+"""A stand-in for the driver that executes PTX.
 
 In: modules as text, and launches. Out: results, and in `memory.wrong` the errors at which a GPU would have stopped.
 Invariant: machine code is rejected, as a driver rejects machine code of a newer toolkit, so that weft loads PTX text
@@ -144,7 +144,10 @@ _numbers = itertools.count(200)
 
 
 def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
-    """Return a CUDA device on the stand-in. The device has a unique name, since plans are stored by device name."""
+    """Return a CUDA device on the stand-in.
+
+    The device has a unique name, since plans are stored by device name.
+    """
     return CudaDevice(next(_numbers), stand_in.table)
 
 

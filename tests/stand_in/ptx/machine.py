@@ -1,4 +1,6 @@
-"""A simulated GPU. It executes PTX one instruction at a time, for all threads that have reached the instruction.
+"""A simulated GPU.
+
+It executes PTX one instruction at a time, for all threads that have reached the instruction.
 
 In: a `Program`, a launch and memory. Out: the changed memory, or a `Fault`. Invariant: each thread follows
 its own branches, and warps are not synchronized. A barrier holds threads of a block until enough have arrived, and a
@@ -48,7 +50,10 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class Program:
-    """A prepared function: its steps, and the positions at which threads may reconverge (`leaders`)."""
+    """A prepared function.
+
+    `steps` are its instructions, and `leaders` are the positions at which threads may reconverge.
+    """
 
     function: Function
     module: Module
@@ -148,7 +153,7 @@ class Grid:
         self._enter(program)
 
     def _enter(self, program: Program) -> None:
-        """Create the state of a kernel or a called function: its registers, local memory and parameters."""
+        """Create the registers, the local memory and the parameters of a function."""
         self.program = program
         self.regs = {
             name: np.full(self.lanes, 0xA5A5A5A5A5A5A5A5 & np.iinfo(REGISTER[kind]).max, REGISTER[kind])
@@ -161,7 +166,10 @@ class Grid:
         self.locals = [*self.locals, np.full(max(1, self.lanes * program.local_bytes) + 16, RUBBISH, np.uint8)]
 
     def call(self, program: Program, lanes: np.ndarray, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Execute a function to its end for the given lanes. Return its parameters and results as bytes, by name."""
+        """Execute a function to its end for the given lanes.
+
+        Return the function's parameters and results as bytes, by name.
+        """
         inner = copy.copy(self)
         inner.depth = self.depth + 1
         if inner.depth > MOST_CALLS:
@@ -190,7 +198,10 @@ class Grid:
                 view[index + k] = value[chosen] if value.ndim else value
 
     def _split_access(self, space: str, at: Any, lanes: np.ndarray, dtype: np.dtype, count: int, writes: bool) -> Any:
-        """Split an access by memory blocks. For each part, yield the lanes, the block as an array, and the indices."""
+        """Split an access by memory blocks.
+
+        For each part, yield the lanes, the block as an array, and the indices. Raise Fault for an invalid access.
+        """
         at = np.broadcast_to(np.asarray(at).astype(np.uint64), (len(lanes),))
         if not len(lanes):
             return
@@ -337,7 +348,7 @@ class Run:
             self.ready.setdefault(at, []).append(lanes)
 
     def _go(self, at: int, lanes: np.ndarray) -> None:
-        """Run `lanes` from step `at` until they diverge, wait, end, or reach a step where they may reconverge."""
+        """Run `lanes` from step `at` until they diverge, wait, end, or may reconverge."""
         grid, steps, leaders = self.grid, self.grid.program.steps, self.grid.program.leaders
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
@@ -401,7 +412,7 @@ class Run:
                 return
 
     def _meet(self, at: int, lanes: np.ndarray, step: Together) -> tuple[np.ndarray, np.ndarray]:
-        """Divide lanes at a warp operation into those that can execute it, and those that must wait for other lanes."""
+        """Divide lanes into those that can execute a warp operation, and those that must wait."""
         grid = self.grid
         before = self.held.pop(at, None)
         if before is not None:
@@ -425,7 +436,10 @@ class Run:
         self._release()
 
     def _release(self) -> bool:
-        """Resume threads at barriers that enough threads have reached. Return whether any thread was resumed."""
+        """Resume threads at barriers that enough threads have reached.
+
+        Return whether any thread was resumed.
+        """
         grid = self.grid
         living = np.bincount(grid.block_of, grid.alive, grid.blocks).astype(np.int64)
         gone = False

@@ -73,7 +73,10 @@ def fma(a: Any, b: Any, c: Any) -> np.ndarray:
 
 
 def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarray:
-    """Return the result of ``add``, ``sub``, ``mul`` or ``fma``, rounded towards zero, down or up."""
+    """Return the result of an operation, rounded towards zero, down or up.
+
+    The operation `op` is ``add``, ``sub``, ``mul`` or ``fma``.
+    """
     a, b = (np.asarray(x) for x in (a, b))
     if a.dtype == np.float64:
         each = np.broadcast(a, b, np.float64(0) if c is None else c)
@@ -127,7 +130,10 @@ def towards(high: np.ndarray, low: np.ndarray, rounding: str) -> np.ndarray:
 
 
 def flush(x: Any) -> Any:
-    """Return float32 numbers with subnormal numbers replaced by zeros of the same sign. Other types are unchanged."""
+    """Return float32 numbers with zeros in place of subnormal numbers.
+
+    The zeros keep the signs. Other types are unchanged.
+    """
     if x.dtype != np.float32:
         return x
     small = np.abs(x) < np.float32(2.0**-126)
@@ -155,7 +161,10 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
 
 
 def smaller(a: Any, b: Any, sign: int) -> Any:
-    """Return ``min`` (sign 1) or ``max`` (sign -1) of floats. NaNs are ignored, and -0 is less than +0."""
+    """Return ``min`` (sign 1) or ``max`` (sign -1) of floats.
+
+    NaNs are ignored, and -0 is less than +0.
+    """
     a, b = np.broadcast_arrays(a, b)
     kind = _BITS[a.dtype]
     chosen = np.fmin(a, b) if sign > 0 else np.fmax(a, b)

@@ -159,7 +159,10 @@ class Operands:
         return put
 
     def address(self, text: str) -> Read:
-        """Return a function that computes an address: ``[register+offset]``, ``[name+offset]`` or ``[number]``."""
+        """Return a function that computes an address.
+
+        `text` has the form ``[register+offset]``, ``[name+offset]`` or ``[number]``.
+        """
         inside = text.strip("[]").strip()
         found = re.fullmatch(r"(%[\w$]+)(?:\+(-?\d+))?", inside)
         if found is None:
@@ -173,7 +176,10 @@ class Operands:
         return lambda g, m: (g.regs[name][m] + short).astype(np.uint64)
 
     def each(self, work: Callable[..., Any], kinds: list[str]) -> Step:
-        """Return a step that computes a result for each lane. With `ftz`, subnormal numbers become zero."""
+        """Return a step that computes a result for each lane.
+
+        With the modifier `ftz`, subnormal operands and results become zero.
+        """
         put = self.write(self.operands[0])
         readers = [self.read(text, kind) for text, kind in zip(self.operands[1:], kinds, strict=True)]
         if self.has("ftz"):

@@ -92,7 +92,7 @@ class Memory(Operands):
         return of_call
 
     def _pass(self, readers: list[Any], dtype: np.dtype) -> Step:
-        """Return a step that writes a parameter of a call, or a result of the function that contains the step."""
+        """Return a step that writes a parameter of a call, or a result of the current function."""
         name, _, more = self.operands[0].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         declared = [v.size for v in self.function.variables if v.name == name]
@@ -247,7 +247,10 @@ class Synchronization(Operands):
     _bar = _barrier
 
     def _folding(self) -> Barrier:
-        """Return a barrier that counts threads with a true condition, or tests whether all or any threads have one."""
+        """Return a barrier that evaluates a condition of its threads.
+
+        It counts the threads with a true condition, or tests whether all or any of them have one.
+        """
         op = next(p for p in self.parts if p in ("popc", "and", "or"))
         put, number = self.write(self.operands[0]), self.read(self.operands[1], "u32")
         text = self.operands[-1]

@@ -1,4 +1,4 @@
-"""The parser of PTX text, which consists of variables, functions and instructions.
+"""The parser of PTX text.
 
 In: the text that LLVM generated. Out: `Module`s. Invariant: an unknown statement raises a `ValueError` with its text,
 and is not ignored.
@@ -174,7 +174,10 @@ def _function(head: str, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """Split the body of a function into statements and labels. The braces around calls are dropped."""
+    """Split the body of a function into statements and labels.
+
+    The braces around calls are dropped.
+    """
     found = []
     for piece in re.split(r"(?<=;)|\n", body):
         piece = piece.strip()

@@ -1,4 +1,6 @@
-"""Counters of the memory accesses of a launch: 32-byte sectors of global memory, and passes over shared-memory banks.
+"""Counters of the memory accesses of a launch.
+
+They count 32-byte sectors of global memory, and passes over the banks of shared memory.
 
 In: accesses by the lanes of warps. Out: counts. Source: NVIDIA, CUDA C++ Best Practices Guide 13.0, sections 9.2.1 and
 9.2.3.1. Invariant: data that several lanes of a warp request in the same access count once. Caches are not modelled.

@@ -1,4 +1,4 @@
-"""A fixture that loads the native code of random streams before the first draw, instead of after many draws."""
+"""A fixture that loads the native code of random streams before the first draw."""
 
 from __future__ import annotations
 

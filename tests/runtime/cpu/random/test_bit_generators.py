@@ -1,4 +1,4 @@
-"""Tests of the states of bit generators: jumps compared with NumPy's, loading, and storing."""
+"""Tests of the states of bit generators."""
 
 from __future__ import annotations
 

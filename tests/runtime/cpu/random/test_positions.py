@@ -24,7 +24,10 @@ DTYPES = {64: np.uint64, 32: np.uint32, 16: np.uint16, 8: np.uint8}
 
 
 def word(position: Position, index: int, width: int) -> int:
-    """Return word number `index` of a draw from `position`, by the bit generator's algorithm. It has `width` bits."""
+    """Return word number `index` of a draw from `position`.
+
+    The word has `width` bits. It is computed with the algorithm of the bit generator.
+    """
     engine = engines()[position.engine]
     a, b, c, d = position.words
     step, piece = divmod(index + position.offset, 64 // width)

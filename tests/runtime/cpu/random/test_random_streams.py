@@ -1,4 +1,4 @@
-"""Tests that streams have NumPy's numbers, and leave bit generators in NumPy's states."""
+"""Tests that streams have NumPy's numbers and final states."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def test_numbers_and_state_are_numpys(method: str, kind: Any, threads: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "positive"])
 def test_any_part_of_a_stream(method: str, kind: Any) -> None:
-    """Test parts of a stream that begins with a buffered half of an output. For integers, some words are rejected."""
+    """Test parts of a stream that begins with a buffered half of an output.
+
+    For integers, some words are rejected.
+    """
     ours, theirs = pair(kind, 5)
     ours.integers(9), theirs.integers(9)
     count, most = 200_000, {8: 200, 64: 3 << 62}.get(METHODS[method].bits, 40_000)
@@ -144,7 +147,10 @@ def test_ziggurats_of_float32(name: str, kind: Any, threads: int, monkeypatch: p
 
 
 def test_tables_of_float32() -> None:
-    """Test the limits and scale factors of ziggurat layers: NumPy draws float32 numbers from chosen 32-bit words."""
+    """Compare the limits and scale factors of ziggurat layers with NumPy's.
+
+    NumPy draws float32 numbers from chosen 32-bit words.
+    """
     tables = random_streams.ziggurats()[2048:].view(np.uint32).reshape(2, 3, 256)
     generator = np.random.PCG64(1)
     base, numpys = generator.state, np.random.Generator(generator)
@@ -252,7 +258,7 @@ def test_functions_without_native_code(name: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("word", [0, 1 << 10])
 def test_a_word_that_gives_zero_is_drawn_again(word: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that `laplace`, `gumbel` and `logistic` skip uniform numbers that are 0.0, as in NumPy."""
+    """Test that `laplace`, `gumbel` and `logistic` skip uniform numbers that are 0.0."""
     engine = engines()[0]
     zero = word << 64  # (the output is the rotated exclusive or of both halves; the upper six bits are 0)
     generator = np.random.PCG64(1)

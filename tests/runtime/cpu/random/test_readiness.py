@@ -1,4 +1,4 @@
-"""Tests that the native code of random draws is loaded only if this pays off, and used only after a check."""
+"""Tests of the conditions under which native code draws random numbers."""
 
 from __future__ import annotations
 
