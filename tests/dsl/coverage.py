@@ -1,6 +1,6 @@
 """A generator of the page that lists where NumPy's functions run.
 
-It calls the functions, and observes launches. ``python -m tests.dsl.coverage`` writes `docs/functions.md`;
+The generator calls the functions, and observes launches. ``python -m tests.dsl.coverage`` writes `docs/functions.md`;
 test_coverage.py checks that the page is current.
 """
 

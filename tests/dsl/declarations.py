@@ -132,7 +132,7 @@ def _show(parameter: inspect.Parameter, unknown: str) -> str:
 
 
 def show_default(parameter: inspect.Parameter) -> str:
-    """Return the text of a parameter's default in a declaration, or "" without a default.
+    """Return the text of a parameter's default in a declaration, or "" if there is no default.
 
     Defaults other than None, bools, numbers and strings are shown as "...".
     """

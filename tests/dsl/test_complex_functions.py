@@ -30,8 +30,8 @@ def grid(dtype: str) -> np.ndarray:
 def parts_agree(ours: np.ndarray, theirs: np.ndarray, other: np.ndarray, rtol: float) -> np.ndarray:
     """Return a mask of where real parts agree with NumPy's.
 
-    `other` contains NumPy's imaginary parts. Where it is NaN, signs are not compared. Real and imaginary parts may be
-    exchanged.
+    `other` contains NumPy's imaginary parts. Where it is NaN, signs are not compared. The imaginary parts can be
+    compared in the same way, with the real parts as `other`.
     """
     near = np.abs(ours - theirs) <= rtol * np.maximum(np.abs(ours), np.abs(theirs)) + np.finfo(ours.dtype).tiny * 1e-3
     same = np.where(np.isinf(theirs) | (theirs == 0), (ours == theirs) & (np.signbit(ours) == np.signbit(theirs)), near)

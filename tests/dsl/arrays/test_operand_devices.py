@@ -1,6 +1,7 @@
 """Tests of operands on two devices.
 
-NumPy arrays and scalars are moved to the device of the other operand. Weft arrays on different devices are an error.
+NumPy arrays and scalars are moved to the device of the other operand. Weft arrays on different devices raise an
+error.
 """
 
 from __future__ import annotations

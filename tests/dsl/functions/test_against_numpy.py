@@ -269,7 +269,7 @@ def test_rows_are_sorted_on_several_threads() -> None:
 def test_the_bounds_of_clip_are_promoted_together() -> None:
     """Test that the dtype of ``clip`` follows from the operand and both bounds.
 
-    For a uint8 array, promoting the bounds 3.5 and float16 separately would result in float64.
+    For a uint8 array, separate promotion of the bounds 3.5 and a float16 array would result in float64.
     """
     x, high = np.array([1, 9], np.uint8), np.array(4, np.float16)
     found = wf.clip(wf.asarray(x), 3.5, wf.asarray(high))

@@ -30,7 +30,7 @@ NAN, INF = math.nan, math.inf
 def declared() -> dict[str, tuple[str, list[str]]]:
     """Return the result and parameter types of libdevice's functions by name.
 
-    The names have no prefix ``__nv_``. Without libdevice, the test is skipped.
+    The names have no prefix ``__nv_``. If llvmlite or libdevice is missing, the test is skipped.
     """
     llvm = pytest.importorskip("llvmlite.binding")
     path = find_libdevice()
@@ -88,7 +88,7 @@ def numbers(dtype: np.dtype, seed: int, count: int) -> list[Any]:
 
 
 def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
-    """Return operands (x, y, z) for which ``x * y + z`` is difficult to round."""
+    """Return operands (x, y, z) for which ``x * y + z`` is difficult to compute."""
     half, top = (27, 1000) if dtype is D else (12, 120)
     middle = 2.0**half + 1  # its square is slightly above the midpoint of two numbers of the dtype
     tiny, most = np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max

@@ -47,7 +47,7 @@ OURS: dict[tuple[str, str, str], str] = {
 def _wanted(op: str, left: str, right: str, numbas: str) -> str | None:
     """Return the dtype that a result must have, or None if any is accepted.
 
-    The dtype "-" stands for an error. Complex operands that Numba rejects may have any result.
+    The dtype "-" stands for an error. Operations on complex numbers that Numba rejects may have any result.
     """
     if numbas == "-" and (left in COMPLEX or right in COMPLEX):
         return None
@@ -298,7 +298,7 @@ def test_results_have_numbas_values(left: str) -> None:
 def test_bounds_of_ranges_may_be_floats(dtype: type) -> None:
     """Test that kernels of `weft.cuda` truncate float arguments of `range`.
 
-    Kernels of `weft.kernel` reject them.
+    Kernels of `weft.kernel` reject float arguments.
     """
 
     def count(bounds: Any, out: Any) -> None:

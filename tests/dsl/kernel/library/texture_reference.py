@@ -35,7 +35,7 @@ def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -
 
 
 def inside(i: int, n: int, address: str) -> int | None:
-    """Return the index of the element at index `i`, or None for the border.
+    """Return an index within the texture for the index `i`, or None for the border.
 
     Indices outside of the texture are wrapped for "wrap", and clamped for "clamp" and "mirror".
     """
