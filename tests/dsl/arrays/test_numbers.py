@@ -29,7 +29,7 @@ STATEMENTS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def in_place(xp: Any, x: Any, k: Any) -> Any:
-    """Update a whole array, and then a part of the array."""
+    """Update a copy of `x`, and then a part of the copy."""
     y = x.copy()
     y += k
     y[1:-1] *= k
