@@ -1,4 +1,7 @@
-"""Tests of the stages of a kernel, which complete reductions before operations read their results."""
+"""Tests of the stages of a kernel.
+
+They complete reductions before operations read the results.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of index expressions and of the values that are assigned to them, against NumPy."""
+"""Tests of index expressions, and of values that are assigned to them."""
 
 from __future__ import annotations
 

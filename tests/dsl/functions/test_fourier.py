@@ -1,4 +1,4 @@
-"""Tests that Fourier transforms on the CPU are bit-identical to NumPy's, for any number of threads."""
+"""Tests that Fourier transforms on the CPU are bit-identical to NumPy's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Tests of functions without source text, whose syntax trees are reconstructed from byte code."""
+"""Tests of functions without source text.
+
+The syntax trees of these functions are reconstructed from byte code.
+"""
 
 from __future__ import annotations
 
