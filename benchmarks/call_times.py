@@ -49,10 +49,7 @@ def arguments_of(arrays):
 
 
 def calls(arrays):
-    """Yield the name, the function and the arguments of each call to try.
-
-    NumPy may not support the arguments.
-    """
+    """Yield the name, the function and the arguments of each call to try. NumPy may not support the arguments."""
     given = arguments_of(arrays)
     for space, module in SPACES.items():
         for name in sorted(set(dir(module)) - EXCLUDED):

@@ -25,10 +25,7 @@ QUICK = ("cumsum(", "linalg.norm(")  # the calls of a quick run
 
 
 def times(command: Sequence[str], only: Sequence[str]) -> dict[str, float]:
-    """Run `benchmarks.call_times`, and return the seconds per call by name.
-
-    `command` contains options of Python.
-    """
+    """Run `benchmarks.call_times`, and return the seconds per call by name. `command` contains options of Python."""
     done = subprocess.run(
         [sys.executable, *command, str(SCRIPT), str(ELEMENTS), *only], stdout=subprocess.PIPE, text=True, check=True
     )

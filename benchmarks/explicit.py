@@ -79,10 +79,7 @@ def expected_n_body(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[], Any]:
-    """Return a function that launches a kernel and waits for its end.
-
-    `face` is weft's or Numba's `cuda` module.
-    """
+    """Return a function that launches a kernel and waits for its end. `face` is weft's or Numba's `cuda` module."""
     made = face.jit(kernel)
     n = out.shape[0]
     grid: Any = -(-n // THREADS) if kernel is n_body else (-(-n // TILE), -(-n // TILE))

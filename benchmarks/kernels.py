@@ -172,10 +172,7 @@ def _child(code: str, *arguments: str, **environment: str) -> list[list[float]]:
 
 
 def compiles(processes: int = 5) -> dict[str, str]:
-    """Measure compilation to PTX in new processes without a disk cache.
-
-    The first process is not counted.
-    """
+    """Measure compilation to PTX in new processes without a disk cache. The first process is not counted."""
     figures = [_child(_COMPILES)[0] for _ in range(processes + 1)][1:]
     first, warm = (statistics.median(f[k] for f in figures) for k in (0, 1))
     return {"compile of a vector add to PTX": f"{first:.1f} ms first, {warm:.1f} ms warm (new types each time)"}

@@ -104,10 +104,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program.
-
-    The program's rounding errors then probably grow.
-    """
+    """Return whether NPBench states tolerances for a program. The program's rounding errors then probably grow."""
     return "rtol" in info or "norm_error" in info
 
 

@@ -187,10 +187,7 @@ def base_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def lay_out(xp: Any, base: Any, layout: str, shape: tuple[int, ...]) -> Any:
-    """Return a view of `base` with the given layout and shape.
-
-    For the layout "C", return `base` itself.
-    """
+    """Return a view of `base` with the given layout and shape. For the layout "C", return `base` itself."""
     match layout:
         case "transposed":
             return base.T

@@ -28,10 +28,7 @@ SIZE, QUICK = 1 << 22, 1 << 12
 
 
 def programs(folder: Path) -> tuple[Program, ...]:
-    """Return the programs in a checkout.
-
-    The versions for other libraries are loaded when they are accessed.
-    """
+    """Return the programs in a checkout. The versions for other libraries are loaded when they are accessed."""
     return tuple(_program(folder / "benchmarks" / name, *rest) for name, *rest in PROGRAMS)
 
 

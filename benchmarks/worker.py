@@ -145,10 +145,7 @@ class Worker:
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:
-        """Send a request to the process, and return the answer.
-
-        Raises WorkerError for an error or a missing answer.
-        """
+        """Send a request to the process, and return the answer. Raises WorkerError for an error or a missing answer."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")

@@ -26,10 +26,7 @@ def host_target() -> Target:
 
 
 def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached.
-
-    If it is, `host_target` does not need LLVM.
-    """
+    """Return whether LLVM's description of this machine is cached. If it is, `host_target` does not need LLVM."""
     return _known() is not None
 
 

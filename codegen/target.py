@@ -97,10 +97,7 @@ class Target:
 
     @property
     def has_masks(self) -> bool:
-        """Return whether the target is a CPU with AVX-512.
-
-        Masked vector accesses then cost no more than unmasked accesses.
-        """
+        """Return whether the target is a CPU with AVX-512, where masked vector accesses cost no more than others."""
         return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
 
     @property

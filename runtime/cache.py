@@ -189,10 +189,7 @@ class DiskCache:
             self._warn(f"cannot write to the disk cache {self.folder}: {error}; {REMEDY}")
 
     def _files(self, begin: str, end: str) -> list[tuple[float, int, str]]:
-        """Return (modification time, size, path) of each file, oldest first.
-
-        The names of the files start with `begin` and end with `end`.
-        """
+        """Return the modification times, sizes and paths of the files with a given prefix and suffix, oldest first."""
         found = []
         try:
             with os.scandir(self.folder) as files:
@@ -322,10 +319,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 @cache
 def fixed_path(path: str) -> str:
-    """Return a path as an absolute path.
-
-    A relative path refers to the working directory at the first call with this path.
-    """
+    """Return a path as an absolute path. A relative path refers to the working directory at its first use."""
     return os.path.abspath(path)
 
 

@@ -64,10 +64,7 @@ class Buffer:
 
 
 class ReleasedBuffer(Buffer):
-    """A buffer whose memory was released while arrays still used it.
-
-    Reading the address raises ValueError.
-    """
+    """A buffer whose memory was released while arrays still used it. Reading the address raises ValueError."""
 
     __slots__ = ()
 
@@ -225,10 +222,7 @@ class Device(Services):
 
     @abstractmethod
     def synchronize(self) -> None:
-        """Wait for all work that weft has started on the device.
-
-        Raises the errors of failed launches.
-        """
+        """Wait for all work that weft has started on the device. Raises the errors of failed launches."""
 
     # -- services that only some devices have
 
@@ -246,10 +240,7 @@ class Device(Services):
     def prepare_grid(
         self, function: Any, grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, count: int
     ) -> Any:
-        """Prepare a user-written kernel, or return None if `launch_grid` must start it.
-
-        `count` is the number of arguments.
-        """
+        """Prepare a user-written kernel with `count` arguments, or return None if `launch_grid` must start it."""
         return None
 
     def multiply(self, out: Buffer, left: Operand, right: Operand, dtype: np.dtype) -> bool:
@@ -269,10 +260,7 @@ class Device(Services):
 
 
 class Registered:
-    """Functions of higher layers that devices call.
-
-    The layers register the functions when they are imported.
-    """
+    """Functions of higher layers that devices call. The layers register the functions when they are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""

@@ -174,10 +174,7 @@ def set_default_device(name: str | Device | None) -> None:
 
 
 def select_device(name: str | Device | None) -> None:
-    """Set the default device of the calling thread.
-
-    If `name` is None, the process's default device is used again.
-    """
+    """Set the default device of the calling thread. If `name` is None, the process's default device is used again."""
     _stack.selected = None if name is None else get_device(name)
 
 

@@ -25,10 +25,7 @@ _reported: set[str] = set()
 
 
 def write_report(kind: str, text: str) -> str:
-    """Write a report to the cache folder, and return its path.
-
-    Return "" if the cache is disabled or writing fails.
-    """
+    """Write a report to the cache folder, and return its path. Return "" if the cache is disabled or writing fails."""
     cache = _find_lazy("disk_cache")()
     if cache is None:
         return ""

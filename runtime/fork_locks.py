@@ -15,10 +15,7 @@ from weakref import ref
 
 
 def renew_in_children(owner: Any, make: Callable[[], Any] = threading.RLock, name: str = "_lock") -> None:
-    """Replace a lock by a new lock in every forked child.
-
-    The lock is the attribute `name` of an object or module. The new lock is the result of `make`.
-    """
+    """Replace the attribute `name` of an object or module by ``make()``, a new lock, in every forked child."""
     found = ref(owner)
 
     def renew() -> None:

@@ -103,10 +103,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule of a kernel's object code.
-
-        For a user-written kernel, `threads` is 0.
-        """
+        """Return the block schedule of a kernel's object code. For a user-written kernel, `threads` is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = launch.get("row_limits")
@@ -120,10 +117,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for loops with the extents `parallel`.
-
-        The loops have `work` elements in total.
-        """
+        """Return the number of blocks for parallel loops with the extents `parallel` and `work` elements in total."""
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
             limits, length = self.row_limits, work // items

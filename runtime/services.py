@@ -62,10 +62,7 @@ def address_of(values: np.ndarray) -> int:
 
 
 class _Exposed:
-    """An object that exposes memory through NumPy's array interface.
-
-    The object keeps the owner of the memory alive.
-    """
+    """An object that exposes memory through NumPy's array interface. The object keeps the owner of the memory alive."""
 
     __slots__ = ("__array_interface__", "_owner")
 
@@ -76,10 +73,7 @@ class _Exposed:
 def array_over(
     owner: object, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
 ) -> np.ndarray:
-    """Return an array over the memory at an address.
-
-    The array keeps `owner` alive.
-    """
+    """Return an array over the memory at an address. The array keeps `owner` alive."""
     data = {"data": (address, False), "shape": shape, "strides": strides, "typestr": dtype.str, "version": 3}
     found = np.asarray(_Exposed(owner, data))
     # the interface describes neither bfloat16 nor records
@@ -214,17 +208,11 @@ class Services(ABC):
 
     @abstractmethod
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array.
-
-        With a stream, the copy may end after the call.
-        """
+        """Copy from device memory to a contiguous host array. With a stream, the copy may end after the call."""
 
     @abstractmethod
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from a contiguous host array to device memory.
-
-        With a stream, the copy may end after the call.
-        """
+        """Copy from a contiguous host array to device memory. With a stream, the copy may end after the call."""
 
     @abstractmethod
     def share(self, nbytes: int) -> tuple[Any, bytes]:

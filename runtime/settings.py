@@ -19,10 +19,7 @@ STAGES = ("plan", "kernel", "llvm", "asm", "launch")
 
 
 class Setting(NamedTuple):
-    """A setting of weft.
-
-    `variable` is the setting's environment variable, if this is not ``WEFT_<NAME>``.
-    """
+    """A setting of weft. `variable` is the setting's environment variable, if this is not ``WEFT_<NAME>``."""
 
     name: str
     parse: Callable[[str], Any]
@@ -175,10 +172,7 @@ def key_of(name: str) -> Any:
 
 
 def setting(name: str) -> Any:
-    """Return the value of a setting.
-
-    Raises SettingError if the environment variable has an invalid value.
-    """
+    """Return the value of a setting. Raises SettingError if the environment variable has an invalid value."""
     row, key, default = _by_name[name]
     if key not in _variables and not OVERRIDES:
         return default
@@ -223,10 +217,7 @@ os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
 
 @contextmanager
 def override(**values: Any) -> Iterator[None]:
-    """Context manager that replaces the values of settings in all threads.
-
-    Raises SettingError for an unknown setting.
-    """
+    """Context manager that replaces the values of settings within a ``with`` block, in all threads."""
     unknown = set(values) - set(_by_name)
     if unknown:
         raise SettingError(f"no setting is called {', '.join(sorted(unknown))}")

@@ -66,10 +66,7 @@ class ClockEvent:
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Return True, since no work is ever pending.
-
-        An event that was never recorded is complete, as in CUDA.
-        """
+        """Return True, since no work is ever pending. An event that was never recorded is complete, as in CUDA."""
         return True
 
     def synchronize(self) -> None:
@@ -88,10 +85,7 @@ class ClockEvent:
 
 
 class SharedFile:
-    """A memory-mapped file.
-
-    In the process that created the file, the file is removed when this object is deleted.
-    """
+    """A memory-mapped file. In the process that created the file, the file is removed when this object is deleted."""
 
     def __init__(self, path: str, nbytes: int, mine: bool) -> None:
         with open(path, "r+b") as file:
@@ -180,10 +174,7 @@ class SynchronousDevice(Device):
         ctypes.memmove(address, address_of(values), values.nbytes)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Return a new buffer in a memory-mapped file, and the buffer's handle.
-
-        The handle is the path of the file.
-        """
+        """Return a new buffer in a memory-mapped file, and the buffer's handle. The handle is the path of the file."""
         import tempfile
 
         folder = SHARED_FOLDER if os.path.isdir(SHARED_FOLDER) else None

@@ -99,10 +99,7 @@ class WorkerProcess:
         os.close(answers)
 
     def send(self, request: bytes) -> None:
-        """Send a request to the process.
-
-        A large request blocks the call until the process reads the request.
-        """
+        """Send a request to the process. A large request blocks the call until the process reads the request."""
         data = memoryview(_packed(request))
         try:
             with suppress(OSError):  # (the process has ended: `receive` reads its last messages)

@@ -111,10 +111,7 @@ def _cache_folder(config: pytest.Config, base: Path) -> Path:
 
 @cache
 def _device(name: str) -> Any:
-    """Return a simulated device for the names "stand-in" and "ptx".
-
-    For other names, return the name itself.
-    """
+    """Return a simulated device for the names "stand-in" and "ptx". For other names, return the name itself."""
     if name == "stand-in":
         from tests.stand_in import RunningDevice, RunningStandIn
 
@@ -183,10 +180,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Skip files without GPU tests under ``-m gpu``.
-
-    A GPU machine may lack packages that these files import.
-    """
+    """Skip files without GPU tests under ``-m gpu``. A GPU machine may lack packages that these files import."""
     if config.option.markexpr != "gpu" or collection_path.suffix != ".py":
         return None
     return None if "gpu" in collection_path.read_text(encoding="utf-8") else True

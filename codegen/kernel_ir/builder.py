@@ -101,10 +101,7 @@ class KernelBuilder:
 
     @classmethod
     def after(cls, kernel: Kernel) -> Self:
-        """Return a builder for a kernel that replaces `kernel`.
-
-        New values get names that `kernel` does not use.
-        """
+        """Return a builder for a kernel that replaces `kernel`. New values get names that `kernel` does not use."""
         made = cls(kernel.name, kernel.index_dtype, kernel.level, **kernel.attributes)
         values = [v for f in kernel.functions for v in f.parameters]
         for o in kernel.walk():

@@ -34,10 +34,7 @@ def dtype_kind(dtype: np.dtype) -> str:
 
 
 def is_half(dtype: np.dtype) -> bool:
-    """Return whether a dtype is a 16-bit float.
-
-    Arithmetic on such floats is done in float32, and the results are rounded.
-    """
+    """Return whether a dtype is a 16-bit float, whose arithmetic is done in float32 and then rounded."""
     return dtype.char == "e" or is_bfloat16(dtype)
 
 

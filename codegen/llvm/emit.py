@@ -39,10 +39,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation of kernel IR.
-
-        The dialect emits operations that have a target-specific form.
-        """
+        """Emit one operation of kernel IR. The dialect emits operations that have a target-specific form."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

@@ -89,10 +89,7 @@ class MemoryEmitter(StreamEmitter):
         return self.concatenated(parts, memory, count)
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
-        """Concatenate vectors of `count` elements each.
-
-        The number of vectors must be a power of two.
-        """
+        """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
         while len(parts) > 1:
             parts = [
                 self.shuffled(wide(kind, count), range(2 * count), left, right)
@@ -213,10 +210,7 @@ class MemoryEmitter(StreamEmitter):
     # -- pointers -----------------------------------------------------------------------------
 
     def local(self, operation: Operation) -> None:
-        """Emit an allocation of local memory in the function's frame.
-
-        All iterations of a loop use the same memory.
-        """
+        """Emit an allocation of local memory in the function's frame. All iterations of a loop use the same memory."""
         (result,) = operation.results
         dtype, count = result.element, operation.attributes["count"]
         kind = memory_type(dtype)

@@ -118,10 +118,7 @@ class FloatText:
         return self.line(f"call {self.kind} @{name}({', '.join(f'{self.kind} {v}' for v in (x, y, z))})")
 
     def test(self, word: str, x: str, value: float) -> str:
-        """Compare `x` with a constant by the LLVM predicate `word`.
-
-        Ordered predicates are false for NaN.
-        """
+        """Compare `x` with a constant by the LLVM predicate `word`. Ordered predicates are false for NaN."""
         return self.line(f"fcmp {word} {self.kind} {x}, {self.number(value)}")
 
     def select(self, condition: str, x: str, y: str, kind: str = "") -> str:
@@ -198,10 +195,7 @@ class FloatText:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return 2**(n + more) for the integer n that `anchored` encodes.
-
-        The result must be a normal number.
-        """
+        """Return 2**(n + more) for the integer n that `anchored` encodes. The result must be a normal number."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
@@ -219,10 +213,7 @@ class FloatText:
     # -- logarithms ------------------------------------------------------------------------------
 
     def parts(self, x: str) -> tuple[str, str]:
-        """Split x > 0 into 2**e (1 + f), and return e and f as floats.
-
-        1 + f is between sqrt(1/2) and sqrt(2).
-        """
+        """Split x > 0 into 2**e (1 + f), and return e and f as floats. 1 + f is between sqrt(1/2) and sqrt(2)."""
         form = self.format
         small = self.test("olt", x, 2.0 ** (1 - form.bias))
         normal = self.select(small, self.op("fmul", x, self.number(2.0**form.lift)), x)
@@ -350,8 +341,5 @@ def formula(writer: Writer, target: Target, name: str, dtype: np.dtype, operands
 
 
 def has_fma(target: Target) -> bool:
-    """Return whether the target has a fused multiply-add instruction.
-
-    Every 64-bit ARM target has one.
-    """
+    """Return whether the target has a fused multiply-add instruction. Every 64-bit ARM target has one."""
     return "+fma" in target.features.split(",") or target.triple.startswith(("aarch64", "arm64"))

@@ -106,10 +106,7 @@ def _depends_on_order(o: Operation) -> bool:
 
 
 def _effort(target: Target) -> int:
-    """Return LLVM's optimization level.
-
-    It is 0 for GPU schedules on the host, since only tests use them.
-    """
+    """Return LLVM's optimization level. It is 0 for GPU schedules on the host, since only tests use them."""
     return 2 if target.schedule is None else 0
 
 

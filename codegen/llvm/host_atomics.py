@@ -20,10 +20,7 @@ _COMPARISONS = {
 
 
 def emit_atomic(emitter: Emitter, operation: Operation) -> None:
-    """Emit the update of an array element by an `atomic` operation.
-
-    The operation's result is the old value.
-    """
+    """Emit the update of an array element by an `atomic` operation. The operation's result is the old value."""
     pointer, index, value = operation.operands
     dtype, kind = _element(operation), operation.attributes["kind"]
     address = emitter.element(pointer, emitter.scalar_of(index), memory_type(dtype))
@@ -124,10 +121,7 @@ def combine(emitter: Emitter, kind: str, dtype: np.dtype, x: str, y: str) -> str
 
 
 def _choose(emitter: Emitter, word: str, nan_wins: bool, kind: str, old: str, value: str) -> str:
-    """Emit a comparison that selects one of two values.
-
-    If exactly one value is NaN, `nan_wins` decides whether the NaN is selected.
-    """
+    """Emit a comparison that selects one of two values. `nan_wins` decides whether a NaN is selected."""
     stays = emitter.line(f"fcmp {word} {kind} {old}, {value}")
     which = old if nan_wins else value
     nan = emitter.line(f"fcmp uno {kind} {which}, {which}")

@@ -252,10 +252,7 @@ def emit_coroutines(kernel: Kernel, target: Target) -> tuple[str, set[str], list
 
 
 def _begin_coroutine(emitter: Emitter) -> None:
-    """Emit code that allocates the coroutine's frame in an arena.
-
-    The first thread allocates the arena.
-    """
+    """Emit code that allocates the coroutine's frame in an arena. The first thread allocates the arena."""
     emitter.lines += """\
   %id = call token @llvm.coro.id(i32 16, ptr null, ptr null, ptr null)
   %size = call i64 @llvm.coro.size.i64()

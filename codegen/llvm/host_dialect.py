@@ -17,10 +17,7 @@ from weft.codegen.target import Target
 
 
 class HostDialect:
-    """The dialect of host code.
-
-    Arguments come from slots in memory, and math functions from the C library.
-    """
+    """The dialect of host code. Arguments come from slots in memory, and math functions from the C library."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

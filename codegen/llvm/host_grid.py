@@ -87,10 +87,7 @@ class GridDialect(HostDialect):
         return emitter.line(f"load i64, ptr {slot}, align 8")
 
     def set_block_indices(self, emitter: Emitter, block: str, innermost: int = 0) -> None:
-        """Emit code that computes a block's indices.
-
-        The index along the axis `innermost` (0 or 1) varies fastest.
-        """
+        """Emit code that computes a block's indices. The index along the axis `innermost` (0 or 1) varies fastest."""
         rest = block
         for axis in (innermost, 1 - innermost):
             extent = emitter.widened(self.numbers["grid_size", axis], "zext")
@@ -101,10 +98,7 @@ class GridDialect(HostDialect):
     # -- memory -------------------------------------------------------------------------------
 
     def reserve_shared(self, emitter: Emitter) -> None:
-        """Emit code that allocates shared memory once, for all blocks.
-
-        The memory is not cleared between blocks.
-        """
+        """Emit code that allocates shared memory once, for all blocks. The memory is not cleared between blocks."""
         for operation in emitter.kernel.walk():
             if operation.opcode == "shared":
                 self.shared.append(operation)

@@ -25,10 +25,7 @@ THREADS_EACH = 2  # minimum number of threads of a call per element of a private
 
 @dataclass(frozen=True)
 class _Copy:
-    """LLVM values that describe a private copy: its address, its number of elements, and whether it exists.
-
-    The number is 0 if there is no copy.
-    """
+    """LLVM values that describe a private copy: its address, its length (0 without a copy), and whether it exists."""
 
     address: str
     count: str

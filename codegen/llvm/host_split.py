@@ -320,10 +320,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points.
-
-        The loop ends when all its threads have left the kernel.
-        """
+        """Emit a `repeat` loop with synchronization points. The loop ends when all its threads have left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")
@@ -340,10 +337,7 @@ class SplitEmitter(BarrierEmitter):
         self.fork(some, f"again{number}", f"never{number}", f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points.
-
-        A region runs if at least one thread takes it.
-        """
+        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -376,10 +370,7 @@ class SplitEmitter(BarrierEmitter):
         self.settled, self.vectorizes = {}, False
 
     def emit_thread(self, run: Run, guards: RunGuards, done: str) -> None:
-        """Emit the code that one thread executes between two barriers.
-
-        The code ends at the label `done`.
-        """
+        """Emit the code that one thread executes between two barriers. The code ends at the label `done`."""
         self.here = set()
         masks = [(self.gone, "eq")] if self.gone and run.late else []
         if run.branch is not None and not guards.entered:

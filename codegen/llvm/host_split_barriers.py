@@ -238,10 +238,7 @@ class BarrierEmitter(ArrayEmitter):
 
     @contextmanager
     def lanes_of(self, warp: str) -> Iterator[tuple[str, str]]:
-        """Context manager that emits a loop over a warp's threads.
-
-        It yields the number of the thread (i64) and that of its lane (i32).
-        """
+        """Context manager that emits a loop over a warp's threads, and yields thread (i64) and lane (i32) numbers."""
         first = self.line(f"shl nuw nsw i64 {warp}, 5")
         behind = self.line(f"add nuw nsw i64 {first}, 32")
         stop = self.call("llvm.umin.i64", "i64", [("i64", self.threads), ("i64", behind)])

@@ -16,10 +16,7 @@ MOST_LANES = 16  # maximum number of lanes of a vector, and of vectors that are 
 
 
 def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) -> None:
-    """Emit code that copies a tile in transposed order.
-
-    The result of `operation` is the pointer to the copy.
-    """
+    """Emit code that copies a tile in transposed order. The result of `operation` is the pointer to the copy."""
     itemsize, size = operation.operands[0].element.itemsize, operation.attributes["size"]
     element = f"i{8 * itemsize}"
     name = f"transpose_{element}_{size}"
@@ -35,10 +32,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return instructions that transpose a matrix, and the names of the resulting rows.
-
-    The rows of the original matrix are %in0, %in1, ...
-    """
+    """Return instructions that transpose a matrix with the rows %in0, %in1, ..., and the names of the results."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:

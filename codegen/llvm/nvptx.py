@@ -92,10 +92,7 @@ class NvptxDialect:
                 emitter.environment[p.value] = Item(emitter.line(text))
 
     def math(self, emitter: Emitter, name: str, dtype: np.dtype, operands: list[str], lanes: int) -> str:
-        """Emit a call to a libdevice function on scalars.
-
-        `lanes` is 0, since GPU kernels have no vectorized loops.
-        """
+        """Emit a call to a libdevice function on scalars. `lanes` is 0, since GPU kernels have no vectorized loops."""
         kind = scalar_type(dtype)
         if emitter.kernel.attributes.get("fast") and dtype.itemsize == 4 and name in _FAST_FUNCTIONS:
             name = f"fast_{name}"

@@ -86,10 +86,7 @@ def _digits(
 
 
 def external(emitter: Emitter, operation: Operation) -> None:
-    """Emit a call to a function of libdevice or of linked code.
-
-    Pointer arguments become generic pointers.
-    """
+    """Emit a call to a function of libdevice or of linked code. Pointer arguments become generic pointers."""
     symbol = operation.attributes["symbol"]
     arguments = []
     for value in operation.operands:

@@ -59,10 +59,7 @@ def _call_internal(emitter: Emitter, function: Function) -> str:
 
 
 def _external_result(emitter: Emitter, function: Function, text: str) -> str:
-    """Emit the conversion of a function's results to their external types.
-
-    A bool becomes an 8-bit integer.
-    """
+    """Emit the conversion of a function's results to their external types. A bool becomes an 8-bit integer."""
     parts = []
     for k, type in enumerate(function.results):
         part = text

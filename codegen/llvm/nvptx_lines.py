@@ -79,8 +79,5 @@ def _first_line(kernel: Kernel) -> int:
 
 
 def _quoted(text: str) -> str:
-    """Escape a path for an LLVM string.
-
-    Backslashes become slashes, and double quotes become single quotes.
-    """
+    """Escape a path for an LLVM string. Backslashes become slashes, and double quotes become single quotes."""
     return escaped(text.replace("\\", "/").replace('"', "'").encode())

@@ -48,10 +48,7 @@ def shared(emitter: Emitter, operation: Operation) -> None:
 
 
 def dynamic_shared(emitter: Emitter, operation: Operation) -> None:
-    """Declare the dynamic shared memory of the launch.
-
-    All `dynamic_shared` operations use the same memory.
-    """
+    """Declare the dynamic shared memory of the launch. All `dynamic_shared` operations use the same memory."""
     name = f"@{emitter.kernel.name}__dynamic"
     declared = f"{name} = external addrspace(3) global [0 x i8], align 16"
     if declared not in emitter.globals:
@@ -157,10 +154,7 @@ def store(emitter: Emitter, operation: Operation) -> bool:
 
 
 def _hint(operation: Operation) -> str:
-    """Return the cache operator of a load or a store, or "" for none.
-
-    Only accesses to global memory have a cache operator.
-    """
+    """Return the cache operator of a load or a store, or "" for none. Only accesses to global memory have one."""
     space = operation.operands[0].type.space  # type: ignore[union-attr]
     return operation.attributes.get("hint", "") if space == "global" else ""
 

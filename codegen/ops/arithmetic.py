@@ -94,10 +94,7 @@ def floor_divide(b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def remainder(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return NumPy's ``x % y``.
-
-    The result has the sign of the divisor. For integers, ``x % 0`` is 0.
-    """
+    """Return NumPy's ``x % y``. The result has the sign of the divisor. For integers, ``x % 0`` is 0."""
     if _is_float(x):
         return _float_divmod(b, x, y)[1]
     divisor, bad = _safe_divisor(b, x, y)
@@ -119,10 +116,7 @@ def fmod(b: KernelBuilder, x: Value, y: Value) -> Value | None:
 
 
 def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
-    """Return the floor quotient and the remainder of floats, by NumPy's method.
-
-    The method corrects the signs of an exact fmod.
-    """
+    """Return the floor quotient and the remainder of floats by NumPy's method: an exact fmod with corrected signs."""
     nought, unit = zero(b, x), one(b, x)
     by_zero = b.op("equal", y, nought)
     mod = b.op("fmod", x, y)
@@ -144,10 +138,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Return the power of integers by repeated squaring, with wraparound.
-
-    Return None for floats, which have a lowering.
-    """
+    """Return the power of integers by repeated squaring with wraparound, or None for floats, which have a lowering."""
     if _is_float(x):
         return None
     bits = b.constant(x.dtype.itemsize * 8)

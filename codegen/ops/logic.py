@@ -81,10 +81,7 @@ def _clip_pairs(b: KernelBuilder, x: pairs.Pair, low: pairs.Pair, high: pairs.Pa
 
 
 def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
-    """Expand a shift into operations that allow any count.
-
-    Counts of at least the bit width shift out all bits.
-    """
+    """Expand a shift into operations that allow any count. Counts of at least the bit width shift out all bits."""
     width = x.dtype.itemsize * 8
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     fits = b.op("less", b.cast(count, unsigned), b.constant(width, unsigned))

@@ -165,10 +165,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def is_reduction(name: str) -> bool:
-    """Return whether reductions can use the op `name`.
-
-    They can use argmin, argmax and all ops with an identity.
-    """
+    """Return whether reductions can use the op `name`. They can use argmin, argmax and all ops with an identity."""
     op = _ALIASES.get(POSITIONS.get(name, name))
     return op is not None and op.identity is not None
 

@@ -397,9 +397,6 @@ def arcsinh(z: Parts) -> Parts:
 
 
 def arccosh(z: Parts) -> Parts:
-    """Compute the inverse hyperbolic cosine, with a non-negative real part.
-
-    It is i arccos(z) or -i arccos(z).
-    """
+    """Compute the inverse hyperbolic cosine, with a non-negative real part. It is i arccos(z) or -i arccos(z)."""
     real, imag = arccos(z)
     return abs(imag), real.signed(z[1])

@@ -68,10 +68,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Record the contents of variables at each load.
-
-        Return False if a `leave` ends the block, otherwise True.
-        """
+        """Record the contents of variables at each load. Return False if a `leave` ends the block, otherwise True."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -289,17 +286,11 @@ class FactWalk:
         self._left: dict[str, Facts | None] = {}  # label of an open scope -> the facts where it is left
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Process an operation, before the operations in its regions.
-
-        Subclasses override this method.
-        """
+        """Process an operation, before the operations in its regions. Subclasses override this method."""
         raise NotImplementedError
 
     def block(self, operations: Iterable[Operation], facts: Facts | None) -> Facts | None:
-        """Process operations, and return the inequalities that hold after them, or None.
-
-        None means that the end of the operations is not reached.
-        """
+        """Process operations. Return the inequalities that hold after them, or None if this point is not reached."""
         for o in operations:
             if facts is None:
                 return None

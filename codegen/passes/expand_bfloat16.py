@@ -69,10 +69,7 @@ def _round(b: KernelBuilder, value: Value) -> Value:
 
 
 def _next(b: KernelBuilder, x: Value, y: Value) -> Value:
-    """Return the bfloat16 number next to `x` in the direction of `y`.
-
-    All numbers are float32 values.
-    """
+    """Return the bfloat16 number next to `x` in the direction of `y`. All numbers are float32 values."""
 
     def whole(value: int) -> Value:
         return b.constant(value, np.uint32)

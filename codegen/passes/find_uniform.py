@@ -156,10 +156,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence after threads have left scopes.
-
-        Also return whether threads may have left the kernel.
-        """
+        """Return the causes of divergence after threads have left scopes, and whether any may have left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 
@@ -204,10 +201,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze the region of a loop.
-
-        Threads that leave the loop are missing in its next iteration.
-        """
+        """Analyze the region of a loop. Threads that leave the loop are missing in its next iteration."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

@@ -76,10 +76,7 @@ class _Inliner(Copier):
             self.constants[operation.results[0]] = operation.attributes["value"]
 
     def index(self, original: Value, index: Value) -> Value:
-        """Return `index`, converted to the index dtype of the kernel.
-
-        `original` is the same index in the function.
-        """
+        """Return `index`, converted to the index dtype of the kernel. `original` is the same index in the function."""
         dtype = self.builder.kernel.index_dtype
         if index.type != dtype and original in self.constants:
             return self.builder.constant(self.constants[original], dtype)

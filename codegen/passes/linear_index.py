@@ -151,10 +151,7 @@ class LinearIndex:
         return x * y if o.opcode == "multiply" else x + y
 
     def is_position(self, value: Value) -> bool:
-        """Return whether a value is computed only from indices and sizes of the grid.
-
-        Such a value cannot overflow.
-        """
+        """Return whether a value is computed only from indices and sizes of the grid. Such a value cannot overflow."""
         return value in self._positions
 
     def _is_position(self, value: Value, maker: Operation) -> bool:

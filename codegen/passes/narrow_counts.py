@@ -19,10 +19,7 @@ _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))
 
 
 def narrow_counts(kernel: Kernel) -> Kernel:
-    """Return the kernel with sums of bools in int32.
-
-    Return the kernel itself if it has no such sums, or if its indices are int64.
-    """
+    """Return the kernel with sums of bools in int32, or the kernel itself if it has none or its indices are int64."""
     if kernel.index_dtype != _NARROW or not any(_find_counts(operation) for operation in kernel.walk()):
         return kernel
     return _Narrower(kernel).run()

@@ -91,17 +91,11 @@ class Rewriter:
                 self.map.update(zip(operation.results, replaced, strict=True))
 
     def structured(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Rewrite an operation with regions, such as a loop.
-
-        Subclasses override this method to replace operations.
-        """
+        """Rewrite an operation with regions, such as a loop. Subclasses override this method to replace operations."""
         self.copy(operation, operands)
 
     def copy(self, operation: Operation, operands: list[Replaced]) -> None:
-        """Copy an operation, with new operands and rewritten regions.
-
-        One result may become several values.
-        """
+        """Copy an operation, with new operands and rewritten regions. One result may become several values."""
         regions = []
         for region in operation.regions:
             with self.builder.region(self.renew(region.parameters)) as block:

@@ -465,10 +465,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes another thread's value of `value`.
-
-        `number` emits that thread's indices.
-        """
+        """Emit code that computes another thread's value of `value`. `number` emits that thread's indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

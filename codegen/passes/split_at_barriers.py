@@ -442,10 +442,7 @@ class _Flow:
         self.costs: dict[Value, int | None] = {}
 
     def find(self, values: Iterable[Value]) -> None:
-        """Find the values and the memory that are used on both sides of a barrier.
-
-        `values` is in program order.
-        """
+        """Find the values and the memory that are used on both sides of a barrier. `values` is in program order."""
         for value in values:  # in program order, so that chains of any length need no recursion
             self.cost(value)
         for run in self.made.runs():

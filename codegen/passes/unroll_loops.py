@@ -53,10 +53,7 @@ def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Oper
 
 
 def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
-    """Return whether successive iterations of `outer` access adjacent memory.
-
-    Vectors can then span both loops.
-    """
+    """Return whether successive iterations of `outer` access adjacent memory. Vectors can then span both loops."""
     index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
     products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
     strides = [v for o in products for v in o.operands if v is not index]

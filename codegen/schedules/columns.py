@@ -189,10 +189,7 @@ class ColumnWriter(RowWriter):
         self.columns = Slot([], [])
 
     def set_columns(self, first: Value, count: Value) -> None:
-        """Assign `lanes` columns to this thread, beginning at `first`.
-
-        Columns from `count` on are invalid.
-        """
+        """Assign `lanes` columns to this thread, beginning at `first`. Columns from `count` on are invalid."""
         self.columns = self.writer.slot_within(None, first, count, whole=self.known.whole)
         self.writer.begin([self.columns], self.index)
 

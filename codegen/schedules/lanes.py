@@ -121,10 +121,7 @@ class LaneWriter:
         return found
 
     def _note_sum(self, opcode: str, operands: tuple[Value, ...], result: Value) -> None:
-        """Record that an index is a base plus a constant.
-
-        Accesses relative to one base can then share loads.
-        """
+        """Record that an index is a base plus a constant. Accesses relative to one base can then share loads."""
         constants, sums = self.w.constants, self.w.sums
         x, y = operands if operands[0] not in constants else operands[::-1]
         (first, before), (second, behind) = sums.get(x, (x, 0)), sums.get(y, (y, 0))
@@ -192,10 +189,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of operations to copy together.
-
-        Within a group, no load follows a store to the same memory.
-        """
+        """Yield groups of operations to copy together. Within a group, no load follows a store to the same memory."""
         run: list[Operation] = []
         stored = False
         for operation in operations:

@@ -167,10 +167,7 @@ class _Plane:
         return w.compute("add", w.compute("right_shift", w.compute("subtract", extent, 1), shift), 1)
 
     def tile(self, number: Value, across: Value | int) -> None:
-        """Emit the code for this thread's part of tile `number`.
-
-        Each row of tiles has `across` tiles.
-        """
+        """Emit the code for this thread's part of tile `number`. Each row of tiles has `across` tiles."""
         w, nest = self.w, self.w.nest
         vertical, horizontal = w.split(number, across)
         right = w.compute("bitwise_and", w.thread, w.compute("subtract", w.compute("left_shift", 1, self.shift), 1))

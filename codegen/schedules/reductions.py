@@ -308,10 +308,7 @@ def identities(w: ThreadWriter, combine: Sequence[str], values: Sequence[Value])
 
 
 def _combine_rows(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Emit code that combines the values of adjacent threads that share a reduction, and return the result.
-
-    All of these threads get the result.
-    """
+    """Emit code that combines the values of adjacent threads that share a reduction. All of them get the result."""
     values = reduce_warp(w, combine, found, GPU.warp // 2, lambda mask: w.test("greater", team.size, mask))
 
     def across_warps() -> list[Value]:
@@ -363,10 +360,7 @@ def reduce_warp(
 
 
 def _combine_columns(w: ThreadWriter, team: Team, combine: Sequence[str], found: Sequence[Value]) -> list[Value]:
-    """Emit code that combines the results of the threads that share a column, and return the total.
-
-    All of these threads get the total.
-    """
+    """Emit code that combines the results of the threads that share a column, and gives all of them the total."""
     shared = [team.shared[k, v.dtype] for k, v in enumerate(found)]
 
     def step(distance: int) -> None:

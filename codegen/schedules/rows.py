@@ -145,10 +145,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the parameters for rows of the length in `sizes`.
-
-    A row that fits into registers is kept there.
-    """
+    """Return the parameters for rows of the length in `sizes`. A row that fits into registers is kept there."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)
@@ -175,10 +172,7 @@ def _kept(row: RowNest) -> int:
 
 
 def vectors_kept(row: RowNest, length: int, threads: int, registers: int = GPU.kept_registers) -> int:
-    """Return how many vectors of a row a thread keeps in registers, or 0 if they do not fit.
-
-    The number is a power of two.
-    """
+    """Return how many of a row's vectors a thread keeps in registers: a power of two, or 0 if they do not fit."""
     slots = 1
     while has_registers(row, slots, registers):
         if length <= slots * threads * row.lanes():
@@ -245,10 +239,7 @@ class RowFacts:
 
 
 class RowWriter:
-    """Writer of the code for one row.
-
-    `threads` threads share the row. `part` is the index of this thread among them.
-    """
+    """Writer of the code for one row, which `threads` threads share. `part` is the index of this thread among them."""
 
     all_reduce = True  # whether a loop with reductions ends after all threads of the row have read their elements
 
@@ -449,20 +440,14 @@ class RowWriter:
         return self._nested(w.select(w.test("greater", rest, 0), left, lambda: whole))
 
     def _nested(self, values: Sequence[Value]) -> list[list[Value]]:
-        """Split a flat list of accumulators into one list per vector lane.
-
-        An empty list stays empty.
-        """
+        """Split a flat list of accumulators into one list per vector lane. An empty list stays empty."""
         width = len(values) // self.lanes
         return [list(values[k * width : (k + 1) * width]) for k in range(self.lanes)] if width else []
 
     # -- combination across threads ----------------------------------------------------------------
 
     def _combine_threads(self, combine: Sequence[str], values: list[Value]) -> list[Value]:
-        """Emit code that combines the results of the threads that share a row, and return the total.
-
-        All of these threads get the total.
-        """
+        """Emit code that combines the results of the threads that share a row, and gives all of them the total."""
         w = self.w
         values = reduce_warp(w, combine, values, GPU.warp // 2)
         warps = self.threads // GPU.warp

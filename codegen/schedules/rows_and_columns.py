@@ -41,10 +41,7 @@ class RowColumnNest:
 
 
 def find_row_columns(nest: Nest) -> RowColumnNest:
-    """Return the parts of a row-and-column reduction.
-
-    The kernel must have the form that this schedule expects.
-    """
+    """Return the parts of a row-and-column reduction. The kernel must have the form that this schedule expects."""
     *before, rows = nest.item
     begin = next(o for o in before if is_spread(o))
     inside = [o for o in rows.regions[0].operations if o.opcode != "yield"]

@@ -252,10 +252,7 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the input of the scan for each element of a vector.
-
-        For elements beyond the row, this is the identity.
-        """
+        """Return the input of the scan for each element of a vector: the identity for elements beyond the row."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)
@@ -304,10 +301,7 @@ class TileScanner:
         return reduce_warp(self.w, (self.of.operation.opcode,), (value,), GPU.warp // 2)[0]
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Emit code that computes the result of each element.
-
-        `before` is the total of all elements before the warp.
-        """
+        """Emit code that computes the result of each element. `before` is the total of all elements before the warp."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

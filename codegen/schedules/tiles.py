@@ -30,10 +30,7 @@ SINGLE_SIDE = 32
 
 @dataclass(frozen=True, slots=True)
 class TransposedLoads:
-    """The two innermost loops of a kernel, and their transposed loads.
-
-    A transposed load is contiguous along the outer loop.
-    """
+    """The innermost two loops of a kernel, and the loads that are contiguous along the outer loop."""
 
     rows: Value
     columns: Value
@@ -123,10 +120,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles of one block.
-
-    `held` contains one array in shared memory per transposed load.
-    """
+    """Writer of the tiles of one block. `held` contains one array in shared memory per transposed load."""
 
     def __init__(
         self,

@@ -65,10 +65,7 @@ class ThreadWriter(Copier):
         return self.builder.emit(opcode, (), (self.builder.kernel.index_dtype,), **attributes)[0]
 
     def number(self, value: Any, dtype: Any = None) -> Value:
-        """Return a constant, which is emitted at the start of the kernel.
-
-        Without a dtype, the constant is an index.
-        """
+        """Return a constant, which is emitted at the start of the kernel. Without a dtype, the constant is an index."""
         with self.builder.at(0):
             found = self.builder.constant(value, dtype)
         if found.type == self.builder.kernel.index_dtype:

@@ -357,10 +357,7 @@ def add_example(text: str, session: str) -> str:
 
 
 def describe_function(name: str, rows: dict[str, tuple[str, str, str]] = FUNCTIONS, details: str = "") -> str:
-    """Return the docstring of the function `name`, generated from its entry in `rows`.
-
-    The text `details` is inserted before the example.
-    """
+    """Return the docstring of the function `name`, generated from its entry in `rows` and from paragraphs `details`."""
     summary, operands, result = rows[name]
     return add_example(f"{summary}, like `numpy.{name}`.{details}", f">>> wf.{name}({operands})\n{result}")
 

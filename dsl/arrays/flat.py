@@ -118,10 +118,7 @@ for _name in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
 
 @on_operands_device
 def _assign(array: Array, key: Any, value: Any) -> None:
-    """Execute ``array.flat[key] = value``.
-
-    Values are repeated if there are too few, and surplus values are ignored.
-    """
+    """Execute ``array.flat[key] = value``. Values are repeated if there are too few, and surplus values are ignored."""
     flat = array.reshape(-1)
     if np.ndim(value) and (key is Ellipsis or isinstance(key, slice) or np.ndim(key)):
         values = manipulation.ravel(value)

@@ -73,10 +73,7 @@ def memoized(function: Function) -> Function:
 
 
 def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> bool:
-    """Append the parts that identify a value to a memo key.
-
-    Return False if the value cannot be part of a key, otherwise True.
-    """
+    """Append the parts that identify a value to a memo key, or return False if the value cannot be part of a key."""
     kind = type(value)
     if kind is Array or kind is Scalar or kind is Part:
         storage = value._storage

@@ -115,10 +115,7 @@ def _converted(self: Array, kind: np.dtype, keeping: bool) -> Array:
 
 
 def copy_of(self: Array, order: str = "C") -> Array:
-    """Return a copy of the array.
-
-    A copy in C order may share memory with the array until one of them is written.
-    """
+    """Return a copy of the array. A copy in C order may share memory with the array until one of them is written."""
     start()
     if (order := check_order(order)) != "C" and self.ndim > 1:
         return memory_order.copy_in_order(self, order)
@@ -158,10 +155,7 @@ def reshape(self: Array, *shape: Any, order: str = "C", copy: bool | None = None
 
 
 def matrix_transpose(self: Array) -> Array:
-    """Return a view with the last two axes exchanged.
-
-    Raises ValueError for an array with fewer than two axes.
-    """
+    """Return a view with the last two axes exchanged. Raises ValueError for an array with fewer than two axes."""
     if self.ndim < 2:
         raise ValueError("matrix transpose with ndim < 2 is undefined")
     return manipulation.swapaxes(self, -1, -2)

@@ -47,10 +47,7 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """The memo key of an operation with a scalar in a slot.
-
-    It contains the slot's number instead of the scalar's value.
-    """
+    """The memo key of an operation with a scalar in a slot, with the slot's number instead of the scalar's value."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])

@@ -184,10 +184,7 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays.
-
-    The function `taken` converts new results.
-    """
+    """Call a NumPy function on the host with weft arrays. The function `taken` converts new results."""
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
@@ -286,10 +283,7 @@ _parameter_names: dict[tuple[Any, Any], tuple[str, ...]] = {}
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names of a function's positional parameters.
-
-    For a ufunc, these are the numbers of the inputs, followed by "out".
-    """
+    """Return the names of a function's positional parameters, or numbered names for the operands of a ufunc."""
     if isinstance(function, np.ufunc):
         return tuple(f"{k}" for k in range(function.nin)) + ("out",)
     key = getattr(function, "__module__", None), getattr(function, "__qualname__", None)

@@ -117,10 +117,7 @@ _ALONE = _count_alone()
 
 
 def take_part(array: Array, name: str) -> Array:
-    """Return the part `name` ("real" or "imag") of a complex array.
-
-    The part of a read-only array is read-only.
-    """
+    """Return the part `name` ("real" or "imag") of a complex array. The part of a read-only array is read-only."""
     if type(array) is Scalar:
         start()
         return record(map_(name, [expr_of(array)]))

@@ -70,10 +70,7 @@ def copy_to_out(name: str, found: Any, out: Any, casting: str) -> Any:
 
 
 def return_result(name: str, node: Expr, out: Any, where: Any = True, casting: str = "same_kind") -> Any:
-    """Return a result as a new array, or write it to `out` and return `out`.
-
-    Elements of `out` where the mask `where` is false are unchanged.
-    """
+    """Return a result as a new array, or write it to `out` where the mask `where` is true, and return `out`."""
     where = as_mask(where)
     if out is None:
         # (NumPy leaves the elements without a result uninitialized)

@@ -76,10 +76,7 @@ def _over(array: Array, exporter: np.ndarray) -> np.ndarray:
 
 
 def _sharing_storage(array: Array) -> Storage:
-    """Return the storage whose memory an array shares.
-
-    For a `Part`, this is the storage of the complex array.
-    """
+    """Return the storage whose memory an array shares. For a `Part`, this is the storage of the complex array."""
     return (array._owner if isinstance(array, Part) else array)._storage
 
 
@@ -123,10 +120,7 @@ def as_numpy(self: Array, dtype: Any = None, copy: bool | None = None) -> np.nda
 def export_dlpack(
     self: Array, *, stream: object = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
 ) -> Any:
-    """Implement ``__dlpack__``.
-
-    CPU memory is shared if possible. GPU arrays are copied to the CPU.
-    """
+    """Implement ``__dlpack__``. CPU memory is shared if possible. GPU arrays are copied to the CPU."""
     if dl_device is not None and tuple(dl_device) != _CPU_DEVICE:
         raise BufferError(f"arrays are exported to the CPU, {_CPU_DEVICE}, not to the device {dl_device}")
     values = None if copy else shared_array(self)
@@ -225,10 +219,7 @@ _WRITABLE, _STRIDES = 1, 0x18  # of a request: `inspect.BufferFlags`
 
 
 def get_buffer(self: Array, flags: int, /) -> memoryview:
-    """Implement the buffer protocol in Python 3.12 and later.
-
-    Raises BufferError for an unsupported request.
-    """
+    """Implement the buffer protocol in Python 3.12 and later. Raises BufferError for an unsupported request."""
     try:
         return _requested(self, flags).data
     except BaseException as error:
@@ -237,10 +228,7 @@ def get_buffer(self: Array, flags: int, /) -> memoryview:
 
 
 def release_buffer(self: Array, view: memoryview, /) -> None:
-    """Do nothing when a buffer is released.
-
-    Without this method, `numpy.frombuffer` does not keep the buffer alive.
-    """
+    """Do nothing when a buffer is released. Without this method, `numpy.frombuffer` does not keep the buffer alive."""
 
 
 def _requested(array: Array, flags: int) -> np.ndarray:
@@ -261,10 +249,7 @@ _BUFFER_OF_TYPE = 160  # offset of `tp_as_buffer` in a type object of CPython's 
 
 
 def _fill_buffer(array: Any, view: int, flags: int) -> int:
-    """Fill a ``Py_buffer`` structure for a buffer request in Python 3.11.
-
-    Return 0, or -1 on failure.
-    """
+    """Fill a ``Py_buffer`` structure for a buffer request in Python 3.11. Return 0, or -1 on failure."""
     try:
         return int(_GET(_requested(array, flags), view, flags))
     except BaseException as error:  # (an exception that leaves a callback is lost, and the result is undefined)

@@ -73,10 +73,7 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
 
 
 def warn_of_uninitialized(where: Any) -> None:
-    """Issue NumPy's warning for a mask `where` in a call without the argument `out`.
-
-    Earlier versions than NumPy 2.4 do not warn.
-    """
+    """Warn, as NumPy 2.4 and later do, if a ufunc is called with a mask `where` and without the argument `out`."""
     if where is not True and NUMPY_VERSION >= (2, 4):
         warn_user(
             "'where' used without 'out', expect uninitialized memory in output. If this is intentional, use out=None."

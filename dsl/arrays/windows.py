@@ -109,10 +109,7 @@ def layout(array: Array) -> View:
 
 
 def is_c_ordered(array: Array) -> bool:
-    """Return whether an array is empty or C-contiguous.
-
-    The strides of axes of length 1 are ignored.
-    """
+    """Return whether an array is empty or C-contiguous. The strides of axes of length 1 are ignored."""
     if isinstance(array, Part):  # (its elements alternate with those of the other part)
         return array.size < 2
     if array._values is not None:
@@ -140,10 +137,7 @@ _OTHER_NAMES = {
 
 
 class Flags(dict):
-    """The flags of an array under NumPy's names.
-
-    ``x.flags.writeable = False`` makes the array object `x` read-only.
-    """
+    """The flags of an array under NumPy's names. ``x.flags.writeable = False`` makes the array object `x` read-only."""
 
     def __init__(self, array: Array) -> None:
         values = None if isinstance(array, Part) else array._values

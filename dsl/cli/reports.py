@@ -88,10 +88,7 @@ def cache(action: str) -> str:
 
 
 def doctor() -> int:
-    """Check that kernels compile for every target and run on every device, and print the results.
-
-    Return 1 if a check fails, otherwise 0.
-    """
+    """Check that kernels compile for every target and run on every device. Return 1 on failure, else 0."""
     broken, missing, without = 0, "", list[str]()
     values = np.linspace(0.1, 3, 1001).astype(np.float32)
 

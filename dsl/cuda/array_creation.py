@@ -126,10 +126,7 @@ class DeviceNDArray(metaclass=_Constructor):
 
 
 class DeviceRecord(metaclass=_Constructor):
-    """Numba's class of single records on a device.
-
-    A call of the class creates an uninitialized record.
-    """
+    """Numba's class of single records on a device. A call of the class creates an uninitialized record."""
 
     makes_records = True
 

@@ -58,10 +58,7 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Any:
 
 
 def _interface(self: Any) -> dict[str, Any]:
-    """Implement ``__cuda_array_interface__`` for an array, after evaluating it.
-
-    Raises AttributeError if the array is not on a GPU.
-    """
+    """Implement ``__cuda_array_interface__`` for an array, after evaluating it. Raises AttributeError on the CPU."""
     if self.device.exported_stream() is None:
         raise AttributeError(f"__cuda_array_interface__ is for arrays on a GPU; this one is on {self.device.name}")
     storage, offset = storage_of(self)

@@ -94,10 +94,7 @@ class Device:
         return Context(self)
 
     def reset(self) -> None:
-        """Wait for all work on the device, and release cached memory.
-
-        Arrays and kernels remain valid.
-        """
+        """Wait for all work on the device, and release cached memory. Arrays and kernels remain valid."""
         self.device.reset()
 
 

@@ -27,10 +27,7 @@ BYTE = np.dtype(np.uint8)
 
 
 def lacks_arithmetic(dtype: np.dtype) -> bool:
-    """Return whether elements of `dtype` are records, dates, durations or text.
-
-    Only user-written kernels compute with such elements.
-    """
+    """Return whether `dtype` is a dtype of records, dates or text. Only user-written kernels compute with them."""
     return dtype.names is not None or dtype.kind in "mMSU"
 
 
@@ -306,10 +303,7 @@ class MemoryArray(DeviceArrayMethods):
         return self._like(shadow.view(np.dtype(dtype)), shadow)
 
     def bind(self, stream: object = 0) -> MemoryArray:
-        """Return this array.
-
-        `stream` is ignored, because an array can be used in any stream.
-        """
+        """Return this array. `stream` is ignored, because an array can be used in any stream."""
         return self
 
     # -- copies ---------------------------------------------------------------------------------

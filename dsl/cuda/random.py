@@ -144,10 +144,7 @@ def create_xoroshiro128p_states(n: int, seed: int, subsequence_start: int = 0, s
 
 
 def init_xoroshiro128p_states(states: Any, seed: int, subsequence_start: int = 0, stream: object = 0) -> None:
-    """Initialize an array of generator states, like `create_xoroshiro128p_states`.
-
-    `states` is a device array or a NumPy array.
-    """
+    """Initialize a device array or NumPy array of generator states, like `create_xoroshiro128p_states`."""
     if isinstance(states, np.ndarray):
         init_xoroshiro128p_states_cpu(states, seed, subsequence_start)
         return

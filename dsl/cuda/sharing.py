@@ -83,10 +83,7 @@ class IpcArrayHandle:
         return self._opened
 
     def close(self) -> None:
-        """Close the handle and release the array.
-
-        Raises ValueError if the handle is not open.
-        """
+        """Close the handle and release the array. Raises ValueError if the handle is not open."""
         if self._opened is None:
             raise ValueError("this handle is not open")
         get_device(self.device).synchronize()  # no other process waits for this process's work

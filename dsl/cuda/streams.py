@@ -94,10 +94,7 @@ class Stream:
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[Stream]:
-        """Return a context manager that waits for all work in the stream at the end of its block.
-
-        If the block raises an exception, there is no wait.
-        """
+        """Return a context manager that waits for all work in the stream when its block ends without an exception."""
         yield self
         self.synchronize()
 
@@ -117,10 +114,7 @@ class Stream:
         self.queue.add_callback(call)
 
     def async_done(self) -> asyncio.Future[Stream]:
-        """Return an awaitable that is done when all earlier work in the stream has ended.
-
-        The result is the stream.
-        """
+        """Return an awaitable that is done when all earlier work in the stream has ended. The result is the stream."""
         import asyncio  # slow to import, and already loaded if there is an event loop
 
         loop = asyncio.get_running_loop()

@@ -38,10 +38,7 @@ class ContextResettingTestCase(CUDATestCase):
 
 
 def skip_on_cudasim(reason: str) -> Callable[[Any], Any]:
-    """Return a decorator that skips a test in Python mode.
-
-    The mode is determined when the decorator is created.
-    """
+    """Return a decorator that skips a test in Python mode. The mode is determined when the decorator is created."""
     return unittest.skipIf(bool(setting("kernel_python")), reason)
 
 

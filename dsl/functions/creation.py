@@ -137,10 +137,7 @@ _stack: list[Callable[[list[Array]], Array]] = []
 
 
 def set_stack(stack: Callable[[list[Array]], Array]) -> None:
-    """Set the function that stacks arrays.
-
-    This module cannot import the function without an import cycle.
-    """
+    """Set the function that stacks arrays. This module cannot import the function without an import cycle."""
     _stack[:] = [stack]
 
 
@@ -178,10 +175,7 @@ def array(
 
 
 def to_device(values: Array, device: Device | str) -> Array:
-    """Copy the array to a device.
-
-    An array that is already on this device is returned unchanged.
-    """
+    """Copy the array to a device. An array that is already on this device is returned unchanged."""
     target = get_device(device)
     if target is values.device:
         return values
@@ -255,10 +249,7 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
 
 
 def _filled(name: str, value: int | None) -> Callable[..., Array]:
-    """Return the function `zeros`, `ones` or `empty`.
-
-    The elements of its arrays are `value`, or uninitialized if `value` is None.
-    """
+    """Return `zeros`, `ones` or `empty`. The elements of its arrays are `value`, or uninitialized if that is None."""
 
     def function(
         shape: ShapeLike,

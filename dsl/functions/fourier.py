@@ -55,29 +55,20 @@ class HostTransform:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTransform:
-    """The library call of a recorded Fourier transform on a GPU, without scaling.
-
-    The rows are contiguous.
-    """
+    """The library call of a recorded Fourier transform on a GPU, without scaling. The rows are contiguous."""
 
     kind: str
     n: int
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` on the host, and write the result to `out`.
-
-        Interpreted plans call this method.
-        """
+        """Transform `values` on the host, and write the result to `out`. Interpreted plans call this method."""
         norm: Any = "forward" if self.kind[0] == "i" else "backward"
         getattr(np.fft, self.kind)(values, self.n, norm=norm, out=out)
 
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: np.dtype
     ) -> None:
-        """Enqueue the library's kernels on the device.
-
-        `operand` is a buffer and the byte offset of the first row.
-        """
+        """Enqueue the library's kernels on the device. `operand` is a buffer and the byte offset of the first row."""
         source, begin = operand
         double = dtype.char in "dD"
         device.fourier.transform(  # type: ignore[attr-defined]

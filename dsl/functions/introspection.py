@@ -27,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def stand_in(value: Any) -> Any:
-    """Replace weft arrays by NumPy stand-ins of the same shape and dtype, also in lists and tuples.
-
-    A stand-in needs almost no memory.
-    """
+    """Replace weft arrays by NumPy stand-ins of the same shape and dtype, which need almost no memory."""
     if isinstance(value, Array):
         return np.broadcast_to(np.zeros((), value.dtype), value.shape)
     if type(value) in (list, tuple):

@@ -333,10 +333,7 @@ def _next_pair(terms: list[str], result: str, sizes: dict[str, int]) -> tuple[in
 def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
-    """Contract one or two operands, as a fused sum of products or by BLAS.
-
-    Return None if neither is possible.
-    """
+    """Contract one or two operands, as a fused sum of products or by BLAS. Return None if neither is possible."""
     fused = _contract(terms, result, found, kind, location)
     if fused is not None:
         return fused

@@ -431,10 +431,7 @@ def sliding_window_view(
 
 
 def linalg_trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """Return the sum of a diagonal of each matrix, like `numpy.linalg.trace`.
-
-    The matrices are in the last two axes.
-    """
+    """Return the sum of a diagonal of each matrix, like `numpy.linalg.trace`. The matrices are in the last two axes."""
     return trace(x, offset, -2, -1, dtype)
 
 

@@ -399,10 +399,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions `exchange_tile` and `write_tile`.
-
-    They sort a tile by a digit in shared memory, and write the sorted tile to global memory.
-    """
+    """Return the device functions that sort a tile by a digit in shared memory, and write it to global memory."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device

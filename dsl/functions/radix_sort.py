@@ -176,10 +176,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Write the sorted elements of `values`, or their indices, to `out` with NumPy.
-
-        Interpreted plans call this method.
-        """
+        """Write the sorted elements of `values`, or their indices, to `out` with NumPy, for interpreted plans."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )
@@ -187,10 +184,7 @@ class RadixSort:
     def enqueue(
         self, device: Device, out: Buffer, operand: tuple[Buffer, int], shape: tuple[int, ...], dtype: Any
     ) -> None:
-        """Enqueue the kernels of the sort on the device.
-
-        `operand` is a buffer and the byte offset of the first row.
-        """
+        """Enqueue the kernels of the sort on the device. `operand` is a buffer and the byte offset of the first row."""
         rows, n = prod(shape[:-1]), shape[-1]
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 

@@ -132,10 +132,7 @@ def _is_scannable(op: str, kind: np.dtype) -> bool:
 
 
 def _by_numpy(op: str, method: str, values: Any, dtype: Any, out: Output | None, options: dict[str, Any]) -> Any:
-    """Call a method of NumPy's ufunc, and return the result or write it to `out`.
-
-    The dtype of `out` determines the loop.
-    """
+    """Return the result of a method of NumPy's ufunc, or write it to `out`, whose dtype then determines the loop."""
     if dtype is not None:
         options["dtype"] = dtype
     if out is not None:
@@ -164,10 +161,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 
 def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr:
-    """Replace the elements of `node` where the mask `where` is false by `neutral`.
-
-    By default, `neutral` is the op's identity element.
-    """
+    """Return `node` with `neutral`, by default the op's identity element, where the mask `where` is false."""
     mask = as_operand(as_mask(where))[0]
     if len(mask.shape) > len(node.shape):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
@@ -251,10 +245,7 @@ def _find_complex(op: str, node: Expr, axes: tuple[int, ...], keepdims: bool) ->
 
 
 def make_reduction(op: str, name: str, prepare: Any = None) -> Any:
-    """Return a function like `numpy.sum` that reduces arrays with an op.
-
-    If `prepare` is given, the function applies it to the array first.
-    """
+    """Return a function like `numpy.sum` that reduces arrays with an op, after applying `prepare` if it is given."""
 
     def function(
         a: ArrayLike,
@@ -517,10 +508,7 @@ argmin = _position("argmin")
 
 
 def make_scan(op: str, name: str, prepare: Any = None) -> Any:
-    """Return a function like `numpy.cumsum` that scans arrays with an op.
-
-    If `prepare` is given, the function applies it to the array first.
-    """
+    """Return a function like `numpy.cumsum` that scans arrays with an op, after applying `prepare` if it is given."""
 
     def function(
         a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: Output | None = None
@@ -577,10 +565,7 @@ def average(
 
 
 def _weighted(values: Any, weights: Any, axes: tuple[int, ...] | None, keepdims: Any) -> tuple[Any, Any]:
-    """Return the weighted mean and the sum of the weights.
-
-    Raises ZeroDivisionError if a sum of weights is 0.
-    """
+    """Return the weighted mean and the sum of the weights. Raises ZeroDivisionError if a sum of weights is 0."""
     kind = np.result_type(values.dtype, weights.dtype, *(("f8",) if values.dtype.kind in "biu" else ()))
     if values.shape != weights.shape:
         if axes is None:

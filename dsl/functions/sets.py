@@ -109,10 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Return the sorted values or rows, and their original indices.
-
-    For values, the indices are None if `numbered` is false.
-    """
+    """Return the sorted values or rows, and their original indices (None for values if `numbered` is false)."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:

@@ -128,10 +128,7 @@ _LITERALS = (NoneType, bool, int, float, str, tuple)
 
 
 def builtin_docstring(function: Callable[..., Any]) -> str:
-    """Return the docstring of native code that replaces a Python function.
-
-    The first line is the function's signature.
-    """
+    """Return the docstring of native code that replaces a Python function. The signature is in the first line."""
     name = getattr(function, "__name__", "method")
     return f"{name}{_plain_signature(function)}\n--\n\n{function.__doc__ or ''}"
 

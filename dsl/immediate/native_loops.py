@@ -301,10 +301,7 @@ class _Loop(OperandText):
         t.end_loop("number", reached=True)
 
     def _take_steps(self) -> tuple[str, str]:
-        """Emit code that loads the addresses and strides of operands.
-
-        Return the numbers of rows and columns.
-        """
+        """Emit code that loads the addresses and strides of operands. Return the numbers of rows and columns."""
         t = self._t
         size = self._size("size", self._first)
         few = t.new(f"icmp sle i64 {size}, {t.new(f'shl i64 {self._limit}, {t.load(self._entry, SHIFT)}')}")

@@ -49,10 +49,7 @@ class ObjectText:
         return value
 
     def _set_none(self, thing: str, *names: str) -> None:
-        """Emit code that sets attributes of a new object to None.
-
-        Reads of unset attributes would call `__getattr__`.
-        """
+        """Emit code that sets attributes of a new object to None. (Reads of unset attributes call `__getattr__`.)"""
         for name in names:
             self._set(thing, name, self._increment_reference(self._known["None"]))
 

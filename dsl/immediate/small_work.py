@@ -378,10 +378,7 @@ def immediate_bytes(name: str) -> int:
 
 
 def is_cast_immediately(values: np.ndarray, kind: np.dtype) -> bool:
-    """Return whether an array is cast to a dtype immediately.
-
-    The limit is on bytes, not on elements.
-    """
+    """Return whether an array is cast to a dtype immediately. The limit is on bytes, not on elements."""
     width = min(8, max(2, values.itemsize, kind.itemsize))
     if not values.shape or not values.size:
         return False
@@ -422,10 +419,7 @@ def are_joined(sizes: list[int], limit: int) -> bool:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements.
-
-    The shapes are not checked for compatibility.
-    """
+    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
     if one == other or not other:  # (most calls)
         return prod(one) <= limit
     size = 1
@@ -465,10 +459,7 @@ def is_large(arguments: Any) -> bool:
 
 
 def reduce_whole(name: str, values: np.ndarray) -> Any:
-    """Reduce all elements of an array on the host.
-
-    Return None if NumPy may not give the same result as a kernel.
-    """
+    """Reduce all elements of an array on the host. Return None if NumPy may not give the same result as a kernel."""
     kind = values.dtype
     if name in ("all", "any", "max", "min"):
         values = _without_repeats(values)

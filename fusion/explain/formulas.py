@@ -111,10 +111,7 @@ def _loop_names(placed: Placed, group: Group) -> str:
 
 
 class FormulaWriter:
-    """Writer of formulas for a task's instructions.
-
-    `lines` define names for values that are used several times.
-    """
+    """Writer of formulas for a task's instructions. `lines` define names for values that are used several times."""
 
     def __init__(self, placed: Placed, group: Group, names: Names) -> None:
         self.placed = placed

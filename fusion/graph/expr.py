@@ -517,10 +517,7 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape to which `shapes` broadcast.
-
-    Raises ValueError, as NumPy does, if the shapes are incompatible.
-    """
+    """Return the shape to which `shapes` broadcast. Raises ValueError if they are incompatible, as NumPy does."""
     first = shapes[0]
     if shapes.count(first) == len(shapes):
         return first

@@ -221,10 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return the permission to compile kernels for the sizes of `form`.
-
-    `back` states that the sizes have recurred.
-    """
+    """Return the permission to compile kernels for the sizes of `form`. `back` states that the sizes have recurred."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 

@@ -23,10 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return the shifted moment that `task` computes, or None.
-
-    `find` returns the task of a value.
-    """
+    """Return the shifted moment that `task` computes, or None. `find` returns the task of a value."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]

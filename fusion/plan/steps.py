@@ -119,10 +119,7 @@ Step = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class Plan:
-    """A sequence of steps over a table of buffers.
-
-    The slots of the recording come first, then those of the plan.
-    """
+    """A sequence of steps over a table of buffers. The slots of the recording come first, then those of the plan."""
 
     steps: list[Step]
     table_size: int

@@ -255,10 +255,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key that is equal for time steps with the same computation.
-
-    The key names other steps by distance.
-    """
+    """Return a key that is equal for time steps with the same computation. The key names other steps by distance."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:

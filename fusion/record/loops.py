@@ -41,10 +41,7 @@ def site_of(location: Location) -> Site:
 
 
 def visits_of(recorded: Sequence[Expr | None]) -> list[Site | None]:
-    """Return the source line of each expression if it begins a visit, otherwise None.
-
-    A visit is an execution of a source line.
-    """
+    """Return the source line of each expression that begins a visit (an execution of a line), and None for others."""
     found: list[Site | None] = []
     before: tuple[Location, Site] | None = None
     for node in recorded:

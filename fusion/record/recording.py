@@ -68,10 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage if the current value is `previous`.
-
-    Return False if it is not, because another thread has written to the storage.
-    """
+    """Make `expr` the new value of a storage; return False if another thread has written to it since `previous`."""
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
@@ -114,10 +111,7 @@ def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Immediately write a value to a view of shared memory.
-
-    Memory between the elements of the view is not written.
-    """
+    """Immediately write a value to a view of shared memory. Memory between the elements of the view is not written."""
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view
@@ -127,10 +121,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that no recording is cut while the operation runs.
-
-    Operations that hold expressions of an epoch need this.
-    """
+    """Decorate an operation that holds expressions of its epoch, so that no recording is cut during the operation."""
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -288,10 +279,7 @@ def _work(node: Expr) -> int:
 
 
 def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
-    """Return the expressions of the pending work from position `begin` on, in recorded order.
-
-    The list contains None for a storage that has no expression any more.
-    """
+    """Return the pending expressions from position `begin` on, in the order in which they were recorded."""
     return [one.expr if isinstance(one, Storage) else one for one in epoch.pending[begin:]]
 
 

@@ -119,10 +119,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device.
-
-        If the ended recording `before` is given, both recordings have the same lock.
-        """
+        """Begin a recording on a device, with the lock of the ended recording `before` if it is given."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -285,10 +282,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return this thread's recording on `device`, by default on the default device.
-
-    If there is none, begin one, and end the thread's recording on another device.
-    """
+    """Return this thread's recording on `device`, by default on the default device. If there is none, begin one."""
     epoch = recording.epoch
     if device is None:
         device = default_device()

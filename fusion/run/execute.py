@@ -346,10 +346,7 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
-    """Run a step, or the rest of a step that was interrupted.
-
-    Kernels must not run twice, but other steps may.
-    """
+    """Run a step, or the rest of a step that was interrupted. Kernels must not run twice, but other steps may."""
     if isinstance(step, Batch):
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):
@@ -427,10 +424,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Execute a donation step.
-
-    Return the slot of the recording whose memory has been donated, or -1 if there is none.
-    """
+    """Execute a donation step. Return the epoch's slot whose memory a result has taken over, or -1 if there is none."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

@@ -70,10 +70,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A replacement for `KernelBuilder` that computes arrays.
-
-    `simple` returns NumPy's loop for an op, or None.
-    """
+    """A replacement for `KernelBuilder` that computes arrays. `simple` returns NumPy's loop for an op, or None."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple

@@ -65,10 +65,7 @@ def make_new(
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
-    """Return a plan for the exact sizes of `graph`, or None.
-
-    The result is None if the graph's form is unknown or already has many kernels.
-    """
+    """Return a plan for the exact sizes of `graph`, or None if its form is unknown or already has many kernels."""
     may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -193,10 +190,7 @@ class PlanWriter:
         )
 
     def slot_of(self, node: Expr) -> int:
-        """Return the buffer table index of a value.
-
-        The first call for a computed value appends the allocation step.
-        """
+        """Return the buffer table index of a value. The first call for a computed value appends the allocation step."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

@@ -140,10 +140,7 @@ def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
 
 
 def reduce_in_order(op: str, values: np.ndarray, tree: Tree) -> Any:
-    """Reduce `values` in the order `tree`.
-
-    The dtype of `values` must be that of the accumulators.
-    """
+    """Reduce `values` in the order `tree`. The dtype of `values` must be that of the accumulators."""
     row = getattr(np, find_op(op).ufunc)
     shape = tuple(tree.pieces[k] for k in tree.outer)
     rows = prod(shape)

@@ -68,10 +68,7 @@ def _make_kernel(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Any:
 
 
 def store_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> None:
-    """Compile the loop of an op, and store it on disk for other processes.
-
-    A background process calls this function.
-    """
+    """Compile the loop of an op, and store it on disk for other processes. A background process calls this function."""
     obtain_loop(op, loop, dtype)
 
 
@@ -169,10 +166,7 @@ def _key(name: str) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc that calls the loaded `function` of a kernel.
-
-    For bfloat16, the result is a wrapper around such a ufunc.
-    """
+    """Return a ufunc, or a wrapper around a ufunc for bfloat16, that calls the loaded `function` of a kernel."""
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)

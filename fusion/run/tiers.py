@@ -200,10 +200,7 @@ def try_interpreting(evaluation: Evaluation, kind: plan_cache.Form, graph: LiveG
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, evaluation: Evaluation
 ) -> bool:
-    """Return whether to interpret a graph, which is expected to lose `losing` seconds.
-
-    If compilation is due, request it from the second process.
-    """
+    """Return whether to interpret, despite an expected loss of `losing` seconds. If compilation is due, request it."""
     if form.broken or setting("interpret") == "always":
         return True
     if losing >= form.price + _Rate.start:
@@ -230,10 +227,7 @@ def _limit(form: FormCost) -> float:
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph is known, possibly with other offsets.
-
-    A known graph was interpreted before, or found to need a kernel.
-    """
+    """Return whether this graph, or one with other offsets, was interpreted before or found to need a kernel."""
     return key in _programs or _key_for_any_offsets(kind) in _programs
 
 

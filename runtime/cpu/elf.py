@@ -64,10 +64,7 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Image:
-    """Linked code in memory, and the addresses of its symbols.
-
-    The memory is freed with this object.
-    """
+    """Linked code in memory, and the addresses of its symbols. The memory is freed with this object."""
 
     memory: mmap.mmap
     symbols: Mapping[str, int]

@@ -129,10 +129,7 @@ class FreeLists:
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Take a buffer for `nbytes` bytes from the free list of blocks of `size` bytes.
-
-        Return None if the list is empty.
-        """
+        """Return a buffer of `nbytes` bytes in a block of `size` bytes from its free list, or None if there is none."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)

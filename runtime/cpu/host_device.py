@@ -26,10 +26,7 @@ from weft.runtime.synchronous_device import SynchronousDevice
 
 
 class CpuDevice(SynchronousDevice):
-    """The CPU as a device.
-
-    Short kernels run in the calling thread, and long kernels on up to `thread_count` threads.
-    """
+    """The CPU as a device. Short kernels run in the calling thread, and long ones on up to `thread_count` threads."""
 
     name = "cpu"
     memory: Pool

@@ -56,10 +56,7 @@ def _functions_of_llvms_own() -> dict[str, int]:
 
 
 def external_addresses(symbols: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of external symbols.
-
-    Raises CompileError if any symbol is undefined.
-    """
+    """Return the addresses of external symbols. Raises CompileError if any symbol is undefined."""
     outside = {symbol: _address(symbol) for symbol in symbols}
     missing = [symbol for symbol, address in outside.items() if not address]
     if missing:
@@ -115,10 +112,7 @@ class HostFunction:
 
 
 def load_object(code: ObjectCode) -> HostFunction:
-    """Link and load an object file, and return its kernel.
-
-    Raises CompileError if a symbol is missing.
-    """
+    """Link and load an object file, and return its kernel. Raises CompileError if a symbol is missing."""
     memory, (address,) = link_symbols(code.code, external_addresses(code.symbols), (code.entry,))
     call = ENTRY(address)
     call.memory = memory  # type: ignore[attr-defined]

@@ -76,10 +76,7 @@ class NativeFunction(NamedTuple):
 
 @cache
 def obtain_native(entry: str, text: str) -> NativeFunction:
-    """Return the native function `entry` of an LLVM text.
-
-    Raises CompileError if the text does not compile.
-    """
+    """Return the native function `entry` of an LLVM text. Raises CompileError if the text does not compile."""
     return _load(native_object(entry, text))
 
 
@@ -168,10 +165,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process.
-
-    Return whether this request, or an earlier request for the same code, was accepted.
-    """
+    """Request optimized code from the second process, and return whether this or an earlier request was accepted."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -220,10 +214,7 @@ def _exchange(address: int, length: int, old: int, new: int) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file for a processor.
-
-    If `processor` is None, any processor of this architecture can run the code.
-    """
+    """Compile LLVM text to an object file for `processor` or, if None, for any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 
@@ -351,10 +342,7 @@ def python_function(name: str) -> int:
 
 
 def immortal(thing: _T) -> _T:
-    """Keep an object alive forever, and return it.
-
-    Native code may refer to the object without a counted reference.
-    """
+    """Keep an object alive forever, and return it. Native code may refer to the object without a counted reference."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
     return thing
 
@@ -448,10 +436,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop.
-
-        If `reached` is true, the last block of the loop already branches to ``NAME.end``.
-        """
+        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")
@@ -459,10 +444,7 @@ class Text:
         self.jump(name, f"{name}.done")
 
     def item(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of item `index` of a list.
-
-        The code branches to ``raise`` if the index is out of range.
-        """
+        """Emit a load of item `index` of a list. The code branches to ``raise`` if the index is out of range."""
         found = self.new(f"call ptr {known['PyList_GetItem']}(ptr {table}, i64 {index})")
         self.leave_if(f"icmp eq ptr {found}, null", "raise", name)
         return found

@@ -111,10 +111,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the native function that waiting threads call periodically.
-
-        `tick` is the function's address. It is called with a job's entry and slots.
-        """
+        """Set the address of a native function that waiting threads call periodically with a job's entry and slots."""
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick

@@ -227,10 +227,7 @@ def _check(name: str, code: int) -> None:
 
 
 def _as_matrix(shape: tuple[int, ...], strides: tuple[int, ...], row: bool) -> _Layout:
-    """Return the shape and the strides of an operand, with a vector as a matrix.
-
-    The matrix has one row if `row` is true, and otherwise one column.
-    """
+    """Return the shape and the strides of an operand as a matrix: a vector becomes one row or one column."""
     if len(shape) > 1:
         return shape, strides
     (length,), (step,) = shape, strides

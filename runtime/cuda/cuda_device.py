@@ -100,10 +100,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter of the calling thread's stream.
-
-        Kernels of one stream run one after another, and can therefore share a counter.
-        """
+        """Return the completion counter of the calling thread's stream. Kernels of one stream run one after another."""
         stream = self._order.current
         found = self._counters.get(stream)
         if found is None:
@@ -123,10 +120,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory of the device's own stream.
-
-        Memory of a user stream would keep that stream alive.
-        """
+        """Return zeroed memory of the device's own stream. Memory of a user stream would keep that stream alive."""
         with self.working_in(self._order.own):
             return self.upload(np.zeros(nbytes, np.uint8))
 
@@ -179,10 +173,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel.
-
-        nvJitLink assembles the kernel's PTX, or the driver if nvJitLink cannot be used.
-        """
+        """Load a kernel. nvJitLink assembles the kernel's PTX, or the driver if nvJitLink cannot be used."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

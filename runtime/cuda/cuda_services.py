@@ -183,20 +183,14 @@ class GpuServices(Device):
         return True
 
     def read(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from device memory to a contiguous host array.
-
-        Without a stream, the call waits for the copy.
-        """
+        """Copy from device memory to a contiguous host array. Without a stream, the call waits for the copy."""
         if values.nbytes and stream is None:
             self._heard("copy to the host", values.nbytes, partial(self._staging.download, address, values))
         elif values.nbytes:
             self._staging.move("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, stream)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array to device memory.
-
-        Without a stream, `values` may be changed as soon as the call returns.
-        """
+        """Copy from a contiguous host array to device memory. Without a stream, `values` may be changed on return."""
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
@@ -218,10 +212,7 @@ class GpuServices(Device):
         return self._over(at, nbytes, owner), ctypes.string_at(handle.getPtr(), HANDLE_BYTES)
 
     def open_shared(self, handle: bytes, nbytes: int) -> Buffer:
-        """Open a buffer that another process shares.
-
-        Raises ValueError for a handle of the wrong size.
-        """
+        """Open a buffer that another process shares. Raises ValueError for a handle of the wrong size."""
         if len(handle) != HANDLE_BYTES:
             raise ValueError(f"a GPU's shared array has a handle of {HANDLE_BYTES} bytes, not of {len(handle)}")
         opened = self._driver.table.CUipcMemHandle()

@@ -226,10 +226,7 @@ class MemoryPool(Counted):
         self._pool = self._open_pool()
 
     def _open_pool(self) -> object | None:
-        """Return the driver's memory pool, or None if it is not available.
-
-        The pool is configured to keep freed memory.
-        """
+        """Return the driver's memory pool, configured to keep freed memory, or None if the driver has none."""
         kinds = self._driver.table.CUdevice_attribute
         kind = getattr(kinds, "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED", None)
         try:

@@ -94,10 +94,7 @@ class Driver:
         return self._check(name, self.within(getattr(self.table, name), *arguments), arguments)
 
     def within(self, function: Callable[..., _T], *arguments: Any) -> _T:
-        """Call a function in the context of the device.
-
-        Raises DeviceLostError if the device is lost.
-        """
+        """Call a function in the context of the device. Raises DeviceLostError if the device is lost."""
         if self.lost:
             raise DeviceLostError(self.lost)
         self._check("cuCtxPushCurrent", self.table.cuCtxPushCurrent(self._context))
@@ -134,10 +131,7 @@ class Driver:
         return int(self._context)
 
     def entry_point(self, name: str) -> int:
-        """Return the address of a driver function.
-
-        Raises CompileError if the driver does not have the function.
-        """
+        """Return the address of a driver function. Raises CompileError if the driver does not have the function."""
         find = getattr(self.table, "cuGetProcAddress", None)
         code, address, *_ = find(name.encode(), ENTRY_VERSION, 0) if find is not None else (0, 0)
         if int(code) or not int(address or 0):

@@ -80,10 +80,7 @@ class DeviceLibrary:
                 self._call(name, *arguments)
 
     def _call_of(self, library: Any, name: str, *arguments: Any) -> Any:
-        """Call a library function in the context of the device.
-
-        Raises CudaError if the function fails.
-        """
+        """Call a library function in the context of the device. Raises CudaError if the function fails."""
         try:
             return self._driver.within(getattr(library, name), *arguments)
         except Exception as error:  # (each library's bindings have an error class of their own)

@@ -53,10 +53,7 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
-    """Return the machine code of a PTX kernel for an architecture.
-
-    Raises CompileError as `assemble` does.
-    """
+    """Return the machine code of a PTX kernel for an architecture. Raises CompileError as `assemble` does."""
     cache = disk_cache()
     # the assembler's version is not in the key: code that ran before continues to run
     links = tuple(code.launch.get("links", ()))
@@ -115,10 +112,7 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the resources of a kernel according to the assembler's log.
-
-    They are the number of registers, and the bytes of spills, stack and shared memory.
-    """
+    """Return the numbers of registers and of bytes of spills, stack and shared memory in the assembler's log."""
 
     def number(pattern: str) -> int:
         # both assembling and linking report the number

@@ -143,10 +143,7 @@ class Solver(DeviceLibrary):
         return int(value[0])
 
     def _enqueue(self, name: str, *arguments: Any) -> Any:
-        """Call a cuSOLVER function in the calling thread's stream.
-
-        cuSOLVER's handle is created by the first call.
-        """
+        """Call a cuSOLVER function in the calling thread's stream. cuSOLVER's handle is created by the first call."""
         with self._order.lock:
             if self._handle is None:
                 self._handle = int(self._call("create"))

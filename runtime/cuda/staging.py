@@ -28,10 +28,7 @@ WORTH, LEAST_CORES = 1 << 20, 3  # minimum numbers of bytes and of cores for sev
 
 
 def copy_on_host(to: int, source: int, nbytes: int) -> None:
-    """Copy host memory, with several threads for a large copy.
-
-    After the call or an interrupt, no thread is copying.
-    """
+    """Copy host memory, with several threads for a large copy. After the call or an interrupt, no thread is copying."""
     if nbytes < WORTH or usable_cores() < LEAST_CORES:
         ctypes.memmove(to, source, nbytes)
         return
@@ -65,10 +62,7 @@ class Staging:
         renew_in_children(self, threading.Lock)
 
     def _next_piece(self) -> PinnedBlock | None:
-        """Return the next block of pinned memory, or None if there are no blocks.
-
-        The call waits for the end of the block's last use.
-        """
+        """Return the next block of pinned memory after waiting for its last use, or None if there are no blocks."""
         if self._pieces is None:
             try:
                 self._pieces = [PinnedBlock(self._driver, PIECE) for _ in range(PIECES)]
@@ -117,10 +111,7 @@ class Staging:
                 self._arrive(piece, offset, start, size)
 
     def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
-        """Enqueue a copy by the driver function `name`.
-
-        If `stream` is None, the copy is made in the calling thread's stream.
-        """
+        """Enqueue a copy by the driver function `name` in `stream`, or in the calling thread's stream if it is None."""
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 

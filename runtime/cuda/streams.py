@@ -242,10 +242,7 @@ class StreamOrder:
 
     @property
     def beside(self) -> CudaStream:
-        """The stream for copies that need not wait for other work on the device.
-
-        The stream has no implicit dependencies.
-        """
+        """The stream for copies that need not wait for other work on the device. It has no implicit dependencies."""
         if self._beside is None:
             self._beside = self.create(None)
         return self._beside
@@ -329,10 +326,7 @@ class StreamOrder:
 
 
 def _number(queue: Any) -> int:
-    """Return a stream's driver handle as an integer.
-
-    A handle that cannot be converted is replaced by its `id`.
-    """
+    """Return a stream's driver handle as an integer. A handle that cannot be converted is replaced by its `id`."""
     try:
         return int(queue)
     except (TypeError, ValueError):

@@ -94,10 +94,7 @@ def test_the_operations_on_a_chunk_fuse() -> None:
 
 
 def make(block_info: Any = None) -> Any:
-    """Return a chunk of an array of consecutive numbers.
-
-    `block_info` contains the position of the chunk.
-    """
+    """Return a chunk of an array of consecutive numbers. `block_info` contains the position of the chunk."""
     (first, last), *_ = block_info[None]["array-location"]
     return wf.arange(first, last, dtype=np.float64)
 

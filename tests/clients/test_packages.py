@@ -33,10 +33,7 @@ def missing_packages(path: Path) -> list[str]:
 
 
 def run(path: Path, cache: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a child process.
-
-    `options` are Python's options, before the path of the program.
-    """
+    """Run a program in a child process. `options` are Python's options, before the path of the program."""
     own = {"PYTHONPATH": str(ROOT / "src"), "XDG_CACHE_HOME": str(cache), "WEFT_DEVICE": "cpu", "MPLBACKEND": "Agg"}
     command = [sys.executable, *options, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **own}, cwd=cache)

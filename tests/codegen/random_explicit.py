@@ -81,10 +81,7 @@ class Writer:
     # -- values ---------------------------------------------------------------------------
 
     def pick(self, same: bool = False) -> Value:
-        """Return an existing value.
-
-        If `same`, the value is uniform in the block.
-        """
+        """Return an existing value. If `same`, the value is uniform in the block."""
         pools = [*self.same] if same else [*self.same, *self.different, *self.different]
         return self.random.choice([v for pool in pools for v in pool])
 

@@ -179,10 +179,7 @@ def install_stand_ins() -> None:
 
 
 def _load_loops(path: Path) -> None:
-    """Load ``cupy.testing._loops``, with a call of the method `get` replaced.
-
-    Only CuPy's arrays have this method.
-    """
+    """Load ``cupy.testing._loops``, with a call of the method `get` replaced. Only CuPy's arrays have this method."""
     module = types.ModuleType("cupy.testing._loops")
     module.__file__ = str(path)
     text = path.read_text().replace("cupy_r[mask].get()", "cupy.asnumpy(cupy_r)[mask]")

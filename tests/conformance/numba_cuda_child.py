@@ -343,10 +343,7 @@ def install(tests: Path) -> None:
 
 
 def _exec_with_source(text: Any, *namespaces: Any) -> None:
-    """Execute text and keep its source, as notebooks do.
-
-    Weft need not reconstruct the source from byte code.
-    """
+    """Execute text and keep its source, as notebooks do. Weft need not reconstruct the source from byte code."""
     if isinstance(text, str):
         name = f"<text {len(linecache.cache)}>"
         linecache.cache[name] = (len(text), None, text.splitlines(True), name)

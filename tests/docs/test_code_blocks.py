@@ -56,10 +56,7 @@ def find_blocks(text: str) -> list[CodeBlock]:
 
 
 def run_blocks(name: str, text: str) -> None:
-    """Run the Python blocks of a document.
-
-    Raise AssertionError if a block prints something unexpected.
-    """
+    """Run the Python blocks of a document. Raise AssertionError if a block prints something unexpected."""
     blocks = find_blocks(text)
     program = [""] * (text.count("\n") + 1)
     for block in blocks:

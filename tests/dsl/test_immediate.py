@@ -294,10 +294,7 @@ def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_views_of_what_was_made_at_the_call_share_its_memory(device: str) -> None:
-    """Test that results of native code share memory with their views.
-
-    Deleted views leave no objects behind.
-    """
+    """Test that results of native code share memory with their views. Deleted views leave no objects behind."""
     native_immediate.install_native_code()
     with wf.device(device):
         x = wf.asarray(np.arange(12.0).reshape(3, 4))

@@ -14,10 +14,7 @@ from weft.dsl.script.script_namespace import script_module
 
 
 class _Table:
-    """A table of functions by type, like those of autograd.
-
-    An entry for a type does not apply to subclasses.
-    """
+    """A table of functions by type, like those of autograd. An entry for a type does not apply to subclasses."""
 
     def __init__(self) -> None:
         self.mappings: dict[type, Any] = {np.ndarray: np.shape}
@@ -52,10 +49,7 @@ def test_packages_without_the_expected_tables_are_left_unchanged() -> None:
 
 
 class fortran:
-    """A stand-in for functions made by f2py.
-
-    It copies NumPy arrays, but writes to the memory of other arrays.
-    """
+    """A stand-in for functions made by f2py. It copies NumPy arrays, but writes to the memory of other arrays."""
 
     typecode = "d"
 
@@ -190,10 +184,7 @@ class OmittedArg:
 
 
 def dispatcher_of(function: Any) -> Any:
-    """Return a stand-in for Numba's dispatcher of a function.
-
-    Numba's dispatchers are implemented in C.
-    """
+    """Return a stand-in for Numba's dispatcher of a function. Numba's dispatchers are implemented in C."""
 
     class Dispatcher:
         py_func = staticmethod(function)

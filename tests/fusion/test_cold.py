@@ -216,10 +216,7 @@ for k in range(2, 14):
 
 
 def test_numpys_random_modules_are_imported_without_interrupts(tmp_path: Path) -> None:
-    """Test that another thread imports the compiled modules of `numpy.random`.
-
-    Their import swallows interrupts.
-    """
+    """Test that another thread imports the compiled modules of `numpy.random`. Their import swallows interrupts."""
     found = run(
         """
 import threading

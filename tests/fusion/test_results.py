@@ -62,10 +62,7 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """Test that a mean of squared deviations has the bits of a variance.
-
-    The mean has been evaluated before.
-    """
+    """Test that a mean of squared deviations has the bits of a variance. The mean has been evaluated before."""
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):

@@ -47,10 +47,7 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """Record the program, and return its arrays and scalars.
-
-    Values that the program does not read are pending.
-    """
+    """Record the program, and return its arrays and scalars. Values that the program does not read are pending."""
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:

@@ -303,10 +303,7 @@ class Generator:
                 self.assign()
 
     def fold(self) -> None:
-        """Write a loop that computes a sum.
-
-        The sum starts as a Python scalar, and takes the dtype of its operands.
-        """
+        """Write a loop that computes a sum. The sum starts as a Python scalar, and takes the dtype of its operands."""
         dtype, total = self.dtype(), self.name("a")
         counter = f"{total}i"
         self.line(f"{total} = {'0.0' if dtype[0] == 'f' and self.chance(0.5) else '0'}")
@@ -434,10 +431,7 @@ class Generator:
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
 
     def warp_branch(self) -> None:
-        """Write a branch that whole warps take.
-
-        The branch has warp operations, and stores by some of the threads.
-        """
+        """Write a branch that whole warps take. The branch has warp operations, and stores by some of the threads."""
         pick = self.random
         condition = pick.choice(
             (f"t // 32 == {pick.randrange(-(-self.threads // 32))}", "xint32[t // 32] > 2", "t >= 32")

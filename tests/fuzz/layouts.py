@@ -25,10 +25,7 @@ DTYPES = ("float32", "float32", "float64", "int8", "int16", "int32", "int64", "u
 
 
 class Generator:
-    """A generator of a program over one to three inputs a, b, c.
-
-    Views of the inputs broadcast to a common shape.
-    """
+    """A generator of a program over one to three inputs a, b, c. Views of the inputs broadcast to a common shape."""
 
     def __init__(self, seed: int, most: int = 60_000) -> None:
         self.random = pick = random.Random(seed)
@@ -127,10 +124,7 @@ class Generator:
         return name, f"[{', '.join(parts)}]"
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """Run the program on a device, and return its values by name.
-
-        The device "" stands for NumPy.
-        """
+        """Run the program on a device, and return its values by name. The device "" stands for NumPy."""
         if not device:
             values: dict[str, Any] = {name: value.copy() for name, value in self.inputs.items()}
             for line in self.lines:

@@ -109,10 +109,7 @@ def run_loop(text: str, xp: Any, seed: int) -> dict[str, Any]:
 
 @contextmanager
 def compared(trouble: list[str]) -> Iterator[None]:
-    """Within the ``with`` block, compare reused plans with new plans.
-
-    Differences are appended to `trouble`.
-    """
+    """Within the ``with`` block, compare reused plans with new plans. Differences are appended to `trouble`."""
     found_plan, keep = plan_cache.find, plan_cache.is_worth_keeping
 
     def general(device: Any, group: Any, may: Any) -> list[Any]:

@@ -289,10 +289,7 @@ class Abandoned(Exception):
 def run_program(
     lines: list[str], start: dict[str, np.ndarray], every: bool = False, device: str = "cpu"
 ) -> dict[str, np.ndarray]:
-    """Run the program on weft, and return its values.
-
-    With `every`, evaluate all arrays after each statement.
-    """
+    """Run the program on weft, and return its values. With `every`, evaluate all arrays after each statement."""
     with on_device(device):
         values: dict[str, Any] = {name: wf.asarray(value) for name, value in start.items()}
         for line in lines:
@@ -307,10 +304,7 @@ def run_program(
 
 @contextmanager
 def few_blocks(device: str) -> Iterator[None]:
-    """Within the ``with`` block, limit grids of a `simt` device to two blocks.
-
-    Each block then does more work.
-    """
+    """Within the ``with`` block, limit grids of a `simt` device to two blocks. Each block then does more work."""
     simt = get_device(device)
     assert isinstance(simt, SimtDevice)
     before, simt.most_blocks = simt.most_blocks, 2

@@ -135,10 +135,7 @@ class Generator:
         return pick.choice(EPILOGUES).format(found)
 
     def values(self, xp: Any, wrap: Any) -> dict[str, Any]:
-        """Return the variables of the program.
-
-        `wrap` converts NumPy inputs to arrays of the module `xp`.
-        """
+        """Return the variables of the program. `wrap` converts NumPy inputs to arrays of the module `xp`."""
         x = wrap(self.x)
         x = eval(f"x{self.view}")
         found = {"xp": xp, "x": x, "w": wrap(self.w), "s": wrap(self.s)[: x.shape[0]] if x.ndim < 3 else wrap(self.s)}

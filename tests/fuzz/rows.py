@@ -153,10 +153,7 @@ class Generator:
         )
 
     def run(self, device: str) -> dict[str, np.ndarray]:
-        """Run the program on a device, and return its values by name.
-
-        The device "" stands for NumPy.
-        """
+        """Run the program on a device, and return its values by name. The device "" stands for NumPy."""
         if not device:
             values: dict[str, Any] = {"x": self.x.copy()}
             with warnings.catch_warnings(), np.errstate(all="ignore"):

@@ -55,10 +55,7 @@ class Program:
             )
 
     def start(self, sizes: dict[str, int]) -> dict[str, np.ndarray]:
-        """Return the input arrays.
-
-        They include `c` and `B`, which statements may read before they assign to them.
-        """
+        """Return the input arrays. They include `c` and `B`, which statements may read before they assign to them."""
         source = np.random.default_rng(self.seed)
         n, m = sizes["n"], sizes["m"]
         made = {name: source.integers(-4, 5, shape) for name, shape in (("a", n), ("b", n), ("A", (n, m)))}
@@ -80,10 +77,7 @@ class Program:
         return kept, {name: np.asarray(v) for name, v in values.items() if isinstance(v, np.ndarray | np.generic)}
 
     def run(self, lines: list[str], sizes: dict[str, int], owned: bool) -> dict[str, np.ndarray]:
-        """Run statements on weft, and return the arrays.
-
-        With `owned`, updates may reuse the memory of the inputs.
-        """
+        """Run statements on weft, and return the arrays. With `owned`, updates may reuse the memory of the inputs."""
         values: dict[str, Any] = {"xp": wf, **sizes}
         values.update({name: wf.asarray(value) for name, value in self.start(sizes).items()})
         if owned:

@@ -149,10 +149,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Test that random programs use several kinds of templates.
-
-    NumPy might reject all statements of a template.
-    """
+    """Test that random programs use several kinds of templates. NumPy might reject all statements of a template."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

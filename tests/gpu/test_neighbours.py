@@ -67,10 +67,7 @@ def test_torch_tensors(torch: Any) -> None:
 
 
 def test_the_context_of_others_stays(torch: Any) -> None:
-    """Test that weft does not change the current CUDA context of a thread.
-
-    The threads also use PyTorch.
-    """
+    """Test that weft does not change the current CUDA context of a thread. The threads also use PyTorch."""
     driver = pytest.importorskip("cuda.bindings.driver")
     found: list[tuple[Any, ...]] = []
 

@@ -270,10 +270,7 @@ def _cast(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[A
 
 
 def _kept(operation: Operation, memory: dict[Operation, np.ndarray]) -> Sequence[Any]:
-    """Return a pointer to the array of an operation that allocates memory.
-
-    The first execution creates the array.
-    """
+    """Return a pointer to the array of an operation that allocates memory. The first execution creates the array."""
     if operation not in memory:
         kind = operation.results[0].type
         assert isinstance(kind, Pointer)

@@ -95,10 +95,7 @@ def atomic(operation: Operation, operands: list[Any]) -> Any:
 
 
 def atomic_cas(operation: Operation, operands: list[Any]) -> Any:
-    """Execute a compare-and-swap, and return the old element.
-
-    Elements are compared by their bits.
-    """
+    """Execute a compare-and-swap, and return the old element. Elements are compared by their bits."""
     array, position = access(operation, operands)
     old = array[position]
     if old.tobytes() == operands[2].tobytes():

@@ -19,10 +19,7 @@ from weft.codegen.schedules.table import SCHEDULES
 
 
 def read_constant(text: str, dtype: np.dtype) -> Any:
-    """Parse a constant that `show_constant` wrote, and return a NumPy scalar.
-
-    Raises ValueError for other text.
-    """
+    """Parse a constant that `show_constant` wrote, and return a NumPy scalar. Raises ValueError for other text."""
     if dtype.kind == "c":
         parts = text.split(",")
         if len(parts) != 2:

@@ -25,10 +25,7 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
 
 @pytest.fixture(autouse=True)
 def enabled() -> Iterator[None]:
-    """Enable the second process.
-
-    After the test, reset the number of second processes that have ended.
-    """
+    """Enable the second process. After the test, reset the number of second processes that have ended."""
     with override(background=True):
         yield
     background._Second.ended = 0

@@ -23,10 +23,7 @@ DTYPES = {2: np.float16, 0: np.float32, 1: np.float64, 4: np.complex64, 5: np.co
 
 
 class Library:
-    """A stand-in for the functions of cuBLAS that weft uses.
-
-    It computes in host memory, in column-major order.
-    """
+    """A stand-in for the functions of cuBLAS that weft uses. It computes in host memory, in column-major order."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -191,10 +188,7 @@ def test_what_the_library_cannot_take(library: Library, views: Any) -> None:
 
 
 def test_a_large_product_of_small_arrays_is_computed_on_the_device(library: Library) -> None:
-    """Test that the library computes large products of small arrays.
-
-    The weft arrays are still in host memory.
-    """
+    """Test that the library computes large products of small arrays. The weft arrays are still in host memory."""
     with override(immediate=1 << 14):
         a, b = values(300, 20), values(20, 200)
         x, y = wf.asarray(a), wf.asarray(b)

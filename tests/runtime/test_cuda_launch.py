@@ -57,10 +57,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """A stand-in for the driver that supports explicit kernels.
-
-    Handles of streams and events are unique numbers.
-    """
+    """A stand-in for the driver that supports explicit kernels. Handles of streams and events are unique numbers."""
 
     CUfunction_attribute = Functions
 

@@ -28,10 +28,7 @@ MIB = 1 << 20
 
 
 class Machine(Driver):
-    """A stand-in for the driver with limited memory.
-
-    Every allocated block has its own address.
-    """
+    """A stand-in for the driver with limited memory. Every allocated block has its own address."""
 
     def __init__(self, total: int = 8 << 30) -> None:
         super().__init__()
@@ -90,10 +87,7 @@ def test_who_uses_a_part_uses_the_whole(device: CudaDevice) -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_many_threads_take_and_give_back(table: Machine, device: CudaDevice, listed: bool) -> None:
-    """Test that no two threads use a block at the same time.
-
-    The final byte counts of the pool must be right, too.
-    """
+    """Test that no two threads use a block at the same time. The final byte counts of the pool must be right, too."""
     memory = device.memory
     assert not listed or memory.obtain_free_lists() is not None
     taken: dict[int, int] = {}
@@ -323,10 +317,7 @@ def test_memory_of_a_stream_that_is_gone(table: Machine, device: CudaDevice) -> 
 
 
 class Copies(Machine):
-    """A stand-in for the driver whose device memory is host memory.
-
-    Copies between host and device copy the data.
-    """
+    """A stand-in for the driver whose device memory is host memory. Copies between host and device copy the data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -380,10 +371,7 @@ def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, cores: int, size
 
 
 def test_an_interrupt_waits_for_the_threads_that_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that an interrupted copy waits for its threads.
-
-    No thread may access memory that is freed after the copy.
-    """
+    """Test that an interrupted copy waits for its threads. No thread may access memory that is freed after the copy."""
     monkeypatch.setattr(staging, "usable_cores", lambda: 8)
     ended: list[int] = []
 

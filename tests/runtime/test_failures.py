@@ -37,10 +37,7 @@ def nothing_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute an op whose expansion has taken longer than a compilation.
-
-    The compilation fails.
-    """
+    """Compute an op whose expansion has taken longer than a compilation. The compilation fails."""
     kind = np.dtype(np.float64)
     row = ExpandedOp("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
     monkeypatch.setattr(row, "_spent", 1e9)

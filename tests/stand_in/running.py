@@ -115,10 +115,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Call a host function after all earlier work of a stream.
-
-        Neither the work nor the call is delayed.
-        """
+        """Call a host function after all earlier work of a stream. Neither the work nor the call is delayed."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)

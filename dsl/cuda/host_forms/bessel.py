@@ -161,10 +161,7 @@ def j1(x: float) -> Any:
 
 
 def y0(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 0.
-
-    The result is NaN for x < 0, and -inf for x = 0.
-    """
+    """Compute the Bessel function of the second kind of order 0. The result is NaN for x < 0, and -inf for x = 0."""
     if x < 0:
         result = x * np.nan
     elif x == 0:
@@ -177,10 +174,7 @@ def y0(x: float) -> Any:
 
 
 def y1(x: float) -> Any:
-    """Compute the Bessel function of the second kind of order 1.
-
-    The result is NaN for x < 0, and -inf for x = 0.
-    """
+    """Compute the Bessel function of the second kind of order 1. The result is NaN for x < 0, and -inf for x = 0."""
     if x < 0:
         result = x * np.nan
     elif x == 0:

@@ -107,10 +107,7 @@ def exponent_of(x: float) -> np.int32:
 
 
 def float_exponent(x: float) -> float:
-    """Compute `logb`: the binary exponent of a float, as a float.
-
-    The result is -inf for zero, and inf for infinity.
-    """
+    """Compute `logb`: the binary exponent of a float, as a float. The result is -inf for zero, and inf for infinity."""
     _, exponent = math.frexp(x)
     result = np.float64(exponent - 1)
     if x == 0:

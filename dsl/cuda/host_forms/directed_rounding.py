@@ -26,30 +26,21 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down.
-
-    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
-    """
+    """Round a result down. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up.
-
-    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
-    """
+    """Round a result up. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero.
-
-    `r` is the nearest float, and `e` has the sign of the exact value minus `r`.
-    """
+    """Round a result towards zero. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r

@@ -234,10 +234,7 @@ def _with_every_axis(c: Compiler, array: ArrayValue, parts: list[Any]) -> list[A
 
 
 def slice_of(c: Compiler, part: Sliced, extent: Extent) -> tuple[Extent, Extent, int]:
-    """Return the start, length and step of a slice of an axis of length `extent`.
-
-    The step is a Python int.
-    """
+    """Return the start, length and step of a slice of an axis of length `extent`. The step is a Python int."""
     step = 1
     if part.step is not None:
         known = known_shape(part.step)

@@ -146,10 +146,7 @@ class Compiler(Variables):
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a compilation run of a kernel.
-
-        Runs are repeated until the kinds of all variables are known.
-        """
+        """Start a compilation run of a kernel. Runs are repeated until the kinds of all variables are known."""
         self.run += 1
         self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
         self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong
@@ -306,10 +303,7 @@ class Compiler(Variables):
         return self._emit_op(name, numbers)
 
     def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
-        """Fold an op on constant integers or bools with Numba's types.
-
-        At least one operand is a NumPy scalar.
-        """
+        """Fold an op on constant integers or bools with Numba's types. At least one operand is a NumPy scalar."""
         definition = find_op(name)
         dtypes = tuple(number_kind(n.value).dtype for n in numbers)
         try:
@@ -405,10 +399,7 @@ class Compiler(Variables):
         self.end_thread()
 
     def end_thread(self) -> None:
-        """Emit code that ends the thread.
-
-        A recursive function returns, and tells its caller to end the thread.
-        """
+        """Emit code that ends the thread. A recursive function returns, and tells its caller to end the thread."""
         callee, b = self.callee, self.builder
         if callee is not None:
             if not callee.ends:
@@ -448,10 +439,7 @@ class Compiler(Variables):
         return self.callee.values[key]
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Add a hidden pointer parameter to the kernel, and return it.
-
-        `what` tells a launch which argument to pass.
-        """
+        """Add a hidden pointer parameter to the kernel, and return it. `what` tells a launch which argument to pass."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 

@@ -293,10 +293,7 @@ def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
 
 
 def unpack(frame: FunctionFrame, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return the items of a value.
-
-    If their number is unknown at compile time, `expected` items are returned.
-    """
+    """Return the items of a value. If their number is unknown at compile time, `expected` items are returned."""
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items

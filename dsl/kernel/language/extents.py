@@ -58,10 +58,7 @@ def product(c: Variables, extents: Iterable[Extent]) -> Extent:
 
 
 def contiguous(c: Variables, shape: tuple[Extent, ...], unit: int = 1) -> tuple[Extent, ...]:
-    """Return the strides of a contiguous array in C order.
-
-    The stride of the last axis is `unit`.
-    """
+    """Return the strides of a contiguous array in C order. The stride of the last axis is `unit`."""
     strides: list[Extent] = []
     step: Extent = unit
     for extent in reversed(shape):

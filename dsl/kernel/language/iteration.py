@@ -29,10 +29,7 @@ from weft.runtime import counted
 
 
 def make_range(c: Compiler, arguments: list[Any]) -> Range:
-    """Compile ``range(...)``.
-
-    The arguments are integers or, with Numba's types, floats whose fractions are ignored.
-    """
+    """Compile ``range(...)``. The arguments are integers or, with Numba's types, floats whose fractions are ignored."""
     if not 1 <= len(arguments) <= 3:
         c.fail(f"range takes 1 to 3 arguments, not {len(arguments)}")
     for k, argument in enumerate(arguments):
@@ -157,10 +154,7 @@ def _index_at(c: Compiler, shape: tuple[Any, ...], k: Any) -> TupleValue:
 
 
 def has_tuple(value: object) -> bool:
-    """Return whether loops over an iterable must be unrolled.
-
-    This is so for a tuple, for a Python object, and for a `zip` or `reversed` of these.
-    """
+    """Return whether loops over an iterable must be unrolled, because it is or contains a tuple or a Python object."""
     match value:
         case Zipped(parts=parts):
             return any(map(has_tuple, parts))

@@ -75,10 +75,7 @@ def attribute(c: Compiler, owner: object, name: str) -> Any:
 
 
 def thread_number(c: Compiler, path: str, axis: int) -> Constant | ScalarValue:
-    """Return a component of a built-in variable such as threadIdx.
-
-    The component is promoted like a Python int.
-    """
+    """Return a component of a built-in variable such as threadIdx. The component is promoted like a Python int."""
     if path == "blockDim" and c.block is not None:
         return Constant(c.block[axis])
     (found,) = c.builder.emit(NUMBERS[path], (), (c.index_dtype,), axis=axis)

@@ -69,10 +69,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop.
-
-    `action` compiles the statement. `expression` is the expression that `action` evaluates.
-    """
+    """A statement that the compiler adds to a loop. To compile it, `action` is called, which evaluates `expression`."""
 
     _fields = ("expression",)
     expression: ast.expr

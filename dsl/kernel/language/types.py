@@ -457,10 +457,7 @@ _MAKERS["Array"] = ArrayType
 
 
 def parse_type(text: str) -> Type:
-    """Return the type that a text such as ``"float32[:, ::1]"`` describes.
-
-    Raises TypeError if the text describes no type.
-    """
+    """Return the type that a text such as ``"float32[:, ::1]"`` describes, or raise TypeError for other texts."""
     value = _parse(text)
     if not isinstance(value, Type):
         raise _refuse(text, 0, "this is a signature, and a type was expected")

@@ -43,10 +43,7 @@ Triple = tuple[int, int, int]
 
 
 def triple(what: str, size: Any) -> Triple:
-    """Return a grid or block size as three integers.
-
-    Raises KernelTypeError if the size contains other values than integers, and LaunchError for other invalid sizes.
-    """
+    """Return a grid or block size as three integers. Raises LaunchError or KernelTypeError if it is invalid."""
     items = tuple(size) if isinstance(size, (tuple, list)) else (size,)
     if not 1 <= len(items) <= 3:
         raise LaunchError(f"{what}dim must be a sequence of 1, 2 or 3 integers, got {list(items)}")

@@ -227,10 +227,7 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 
 def bits(c: Compiler, value: object) -> Value:
-    """Convert a lane mask to uint32.
-
-    -1 stands for all lanes.
-    """
+    """Convert a lane mask to uint32. -1 stands for all lanes."""
     if not isinstance(value, (Constant, ScalarValue)):
         value = Constant(value)
     if isinstance(value, Constant):

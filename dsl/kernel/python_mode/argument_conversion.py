@@ -55,10 +55,7 @@ def float_dtype(values: tuple[Any, ...]) -> np.dtype | None:
 
 
 def fused_multiply_add(a: Any, b: Any, c: Any) -> Any:
-    """Compute ``a * b + c`` with a single rounding, as a float32 or float64.
-
-    Raises TypeError for complex numbers.
-    """
+    """Compute ``a * b + c`` with a single rounding, as a float32 or float64. Raises TypeError for complex numbers."""
     dtype = common_dtype(a, b, c)
     if dtype.kind == "c":
         raise TypeError("fma does not take complex numbers")

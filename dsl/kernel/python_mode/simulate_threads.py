@@ -228,10 +228,7 @@ class Stack:
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread.
-
-        If `at_once` is true, running code is interrupted.
-        """
+        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return

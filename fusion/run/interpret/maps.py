@@ -127,10 +127,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the number of the register or input that has `node` in dtype `kind`.
-
-        Append a cast if necessary.
-        """
+        """Return the number of the register or input that has `node` in dtype `kind`. Append a cast if necessary."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))
@@ -144,10 +141,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call of a primitive, and free the registers that no later call reads.
-
-        These are the registers of casts for this call, and of the values `ended`.
-        """
+        """Append a call of a primitive, and free the registers of its casts and of the values `ended`."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]

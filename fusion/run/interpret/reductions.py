@@ -167,10 +167,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError if a plan may split a scan whose results are rounded.
-
-    Plans split scans on a GPU, and scans of long rows.
-    """
+    """Raise NeedsKernelError for a scan that rounds if a plan may split it: on a GPU, or if its rows are long."""
     if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

@@ -122,10 +122,7 @@ class Congruential:
 
 
 def _state_address(generator: Any) -> int:
-    """Return the address of the 128-bit state of a congruential generator.
-
-    The increment follows the state in memory.
-    """
+    """Return the address of the 128-bit state of a congruential generator. The increment follows the state."""
     return ctypes.c_int64.from_address(generator.ctypes.state_address).value
 
 
@@ -242,10 +239,7 @@ Engine = Congruential | Philox
 
 @cache
 def engines() -> tuple[Engine, ...]:
-    """Return the bit generator algorithms that native code supports.
-
-    Random streams refer to an algorithm by its index.
-    """
+    """Return the bit generator algorithms that native code supports. Streams refer to them by index."""
     vector = f"<{LANES} x i64>"
     return (
         Congruential(np.random.PCG64, 0x2360ED051FC65DA44385DF649FCCF645, False, _PCG64, _PCG64_VECTOR, _pcg64_output),

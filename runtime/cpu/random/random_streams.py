@@ -156,10 +156,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new random stream.
-
-    The caller sets the state, the function and the bit generator.
-    """
+    """Return the words of a new random stream. The caller sets the state, the function and the bit generator."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)

@@ -28,10 +28,7 @@ def computed(name: str, values: np.ndarray, device: str = "cpu") -> np.ndarray:
 
 
 def units_off(found: np.ndarray, exact: np.ndarray) -> np.ndarray:
-    """Return the errors of `found` in units in the last place.
-
-    `exact` contains the exact results in a wider type.
-    """
+    """Return the errors of `found` in units in the last place. `exact` contains the exact results in a wider type."""
     kind = found.dtype
     with np.errstate(all="ignore"):
         rounded = exact.astype(kind)

@@ -71,10 +71,7 @@ def jacobi(a: Any) -> Any:
 
 
 class Limits(NamedTuple):
-    """Upper bounds on registers and on instructions, on sm_90.
-
-    The instructions include the slow paths of divisions.
-    """
+    """Upper bounds on registers and on instructions, on sm_90. The instructions include the slow paths of divisions."""
 
     instructions: int
     registers: int

@@ -15,10 +15,7 @@ from weft.codegen.target import Target
 
 
 def marked(kernel: Kernel) -> list[Operation]:
-    """Return the loops that the pass marks for vectorization.
-
-    Check that the pass does not change its input.
-    """
+    """Return the loops that the pass marks for vectorization. Check that the pass does not change its input."""
     before = print_kernel(kernel)
     chosen = choose_lanes(kernel, HOST)
     verify_kernel(chosen)

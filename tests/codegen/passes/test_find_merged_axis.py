@@ -121,10 +121,7 @@ def test_kernels(function: Callable[..., None]) -> None:
 @pytest.mark.parametrize("block", [(16, 16), (4, 32), (32, 2)])
 @pytest.mark.parametrize("order", [0, 1])
 def test_planes(block: Any, order: int) -> None:
-    """Test that each thread of merged blocks updates its own element.
-
-    The arrays do not fill the last blocks.
-    """
+    """Test that each thread of merged blocks updates its own element. The arrays do not fill the last blocks."""
 
     def ordered(x, o):
         i, j = cuda.grid(2)

@@ -20,10 +20,7 @@ SPECIAL = np.array([0x8000000000000000, 0x7FC0123400000001, 0xFF8000007F800000, 
 
 
 def padded(computes: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``.
-
-    If `computes`, 1 is added to each result.
-    """
+    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``. If `computes`, 1 is added to each result."""
     b = KernelBuilder("padded")
     length = b.scalar("length")
     x = b.pointer("x", np.complex64, noalias=True)

@@ -273,10 +273,7 @@ def test_compile_to_ptx() -> None:
 
 
 def test_compile_with_device_functions() -> None:
-    """Test the compilation to PTX of a kernel that calls a device function.
-
-    numba-cuda needs a GPU for this.
-    """
+    """Test the compilation to PTX of a kernel that calls a device function. numba-cuda needs a GPU for this."""
 
     @cuda.jit(device=True)
     def inner(v: Any) -> Any:

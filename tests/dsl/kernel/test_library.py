@@ -115,10 +115,7 @@ def fused_cases(dtype: np.dtype) -> list[tuple[Any, ...]]:
 
 
 def tuples(dtype: np.dtype, length: int, count: int) -> list[tuple[Any, ...]]:
-    """Return tuples of finite operands.
-
-    In some tuples (x, y, z), the product of x and y nearly cancels z.
-    """
+    """Return tuples of finite operands. In some tuples (x, y, z), the product of x and y nearly cancels z."""
     generator = np.random.default_rng(length)
     pool = numbers(dtype, length, 40)
     found = [tuple(pool[k] for k in generator.integers(0, len(pool), length)) for _ in range(count)]

@@ -31,10 +31,7 @@ def signature(function: LibraryFunction) -> tuple[tuple[str, ...], tuple[str, ..
 
 
 def batches() -> Iterator[tuple[str, ...]]:
-    """Yield batches of up to `BATCH` names of functions with the same dtypes.
-
-    One kernel tests a batch.
-    """
+    """Yield batches of up to `BATCH` names of functions with the same dtypes. One kernel tests a batch."""
     tables = {"": FUNCTIONS, "fp16.": FP16, "bf16.": BF16}
     groups: dict[Any, list[str]] = {}
     for prefix, table in tables.items():

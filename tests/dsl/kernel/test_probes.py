@@ -61,10 +61,7 @@ def test_as_python(probe: Probe, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("probe", [p for p in PROBES if p.ahead], ids=lambda probe: probe.name)
 def test_for_a_gpu(probe: Probe) -> None:
-    """Test that a probe compiles to PTX for sm_80.
-
-    If the assembler is installed, it must accept the PTX.
-    """
+    """Test that a probe compiles to PTX for sm_80. If the assembler is installed, it must accept the PTX."""
     types = tuple(typeof(value) for value in bound(probe))
     ptx, result = cuda.compile_ptx(probe.function, types, cc=(8, 0), **compiling(probe))
     assert str(result) in ("void", "none")

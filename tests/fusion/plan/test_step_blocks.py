@@ -20,10 +20,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge up to five steps per kernel, whatever the cost.
-
-    Blocks are small, so that small arrays have many blocks.
-    """
+    """Merge up to five steps per kernel, whatever the cost. Blocks are small, so that small arrays have many blocks."""
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(GPU), "steps_bytes", 0)
     monkeypatch.setattr(step_blocks, "LEAST_FILLS", 0)
@@ -67,10 +64,7 @@ def handed_on(u: Any) -> Any:
 
 
 def from_wider(u: Any, v: Any) -> Any:
-    """Update an array of 64 columns from a wider array.
-
-    A tile does not contain all columns that are read.
-    """
+    """Update an array of 64 columns from a wider array. A tile does not contain all columns that are read."""
     u = u[:, :64].copy()
     for _ in range(3):
         u[1:-1, 1:-1] = steps._five_points(u) + v[1:-1, 1:63] + v[1:-1, 5:67]

@@ -16,10 +16,7 @@ from weft.fusion.run import execute
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Merge up to five steps per kernel, whatever the cost.
-
-    Blocks are small, so that small arrays have many blocks.
-    """
+    """Merge up to five steps per kernel, whatever the cost. Blocks are small, so that small arrays have many blocks."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
     monkeypatch.setitem(vars(CPU), "steps", (5,))
@@ -118,10 +115,7 @@ def closed(u: Any) -> Any:
 
 
 def damped(u: Any) -> Any:
-    """Update an array with steps that overwrite the elements that they read.
-
-    No point may be computed twice.
-    """
+    """Update an array with steps that overwrite the elements that they read. No point may be computed twice."""
     for _ in range(2):
         u[1:-1] = u[1:-1] + 0.1 * (u[2:] - u[:-2])
         u[0] = u[2]

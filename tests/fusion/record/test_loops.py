@@ -191,10 +191,7 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 
 
 def test_iterations_of_other_lengths_share_plans(lengths: list[int]) -> None:
-    """Test that iterations on slices of different lengths share plans.
-
-    All recordings but the first one are short.
-    """
+    """Test that iterations on slices of different lengths share plans. All recordings but the first one are short."""
     weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
     with wf.device("cpu"), override(immediate=64):
         made = []

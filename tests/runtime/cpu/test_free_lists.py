@@ -81,10 +81,7 @@ def test_requests_are_met_by_one_call_once_they_come_back(device: CpuDevice) -> 
 
 
 def test_requests_are_prepared_once(device: CpuDevice) -> None:
-    """Test that requests prepared for native code are not replaced.
-
-    Another thread may be using them.
-    """
+    """Test that requests prepared for native code are not replaced. Another thread may be using them."""
     free_lists: Any = device.memory.free_lists
     requests = BufferRequests([0], [100])
     free_lists.prepare(requests, [256])
@@ -94,10 +91,7 @@ def test_requests_are_prepared_once(device: CpuDevice) -> None:
 
 
 def test_what_native_functions_are_made_of_stays() -> None:
-    """Test that a native function keeps its `Builtin` alive.
-
-    The cache keeps only one of two equal builtins.
-    """
+    """Test that a native function keeps its `Builtin` alive. The cache keeps only one of two equal builtins."""
     builtin = Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
     call, seen = builtin.call, weakref.ref(builtin)
     del builtin

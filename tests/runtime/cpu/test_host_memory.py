@@ -48,10 +48,7 @@ def test_no_more_is_kept_than_the_bound() -> None:
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_many_threads_take_and_give_back(listed: bool) -> None:
-    """Test that no two threads use a block at the same time.
-
-    The final byte counts of the pool must be right, too.
-    """
+    """Test that no two threads use a block at the same time. The final byte counts of the pool must be right, too."""
     device = CpuDevice()
     pool: Any = device.memory
     assert not listed or pool.obtain_free_lists() is not None

@@ -62,10 +62,7 @@ def test_several_threads_take_part() -> None:
 
 
 def _threads(workers: Workers, alone: int) -> int:
-    """Return the number of threads that execute a job of 20 ms.
-
-    The workers sleep when the job starts.
-    """
+    """Return the number of threads that execute a job of 20 ms. The workers sleep when the job starts."""
     seen: set[int] = set()
 
     def note(slots: int, start: int, stop: int) -> None:

@@ -25,10 +25,7 @@ NAMES |= {0x69: ("z2z", "D", "D"), 0x6A: ("d2z", "d", "D"), 0x6C: ("z2d", "D", "
 
 
 class Library:
-    """A stand-in for the functions of cuFFT's bindings that weft uses.
-
-    It computes in host memory.
-    """
+    """A stand-in for the functions of cuFFT's bindings that weft uses. It computes in host memory."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver

@@ -45,10 +45,7 @@ RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
 
 @dataclass
 class Watched:
-    """A wrapper of a stand-in for a library, which records the calls.
-
-    The call with number `failing` fails.
-    """
+    """A wrapper of a stand-in for a library, which records the calls. The call with number `failing` fails."""
 
     library: Any
     names: list[str] = field(default_factory=list)
@@ -83,10 +80,7 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new libraries.
-
-        If `title` is given, call number `failing` of that library fails.
-        """
+        """Give the device new libraries. If `title` is given, call number `failing` of that library fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
@@ -118,10 +112,7 @@ class Bench:
         return function(x, x) if self.name in ("matmul", "linalg.solve") else function(x)
 
     def run(self) -> list[np.ndarray]:
-        """Run the operation, and return the magnitudes of the results.
-
-        The signs of eigenvectors are not determined.
-        """
+        """Run the operation, and return the magnitudes of the results. The signs of eigenvectors are not determined."""
         found = self.call(wf, self.x)
         return [np.asarray(abs(each)) for each in (found if isinstance(found, tuple) else (found,))]
 

@@ -25,10 +25,7 @@ source = np.random.default_rng(11)
 
 
 class Library:
-    """A stand-in for the functions of cuSOLVER's bindings that weft uses.
-
-    It computes in host memory.
-    """
+    """A stand-in for the functions of cuSOLVER's bindings that weft uses. It computes in host memory."""
 
     def __init__(self, driver: RunningStandIn) -> None:
         self.driver = driver
@@ -229,10 +226,7 @@ SHAPES = pytest.mark.parametrize("shape", SQUARE)
 
 
 def alternate(name: str, shapes: list[Any]) -> Any:
-    """Return test parameters with an alternating flag `name`.
-
-    Each dtype and each shape has both values of the flag.
-    """
+    """Return test parameters with an alternating flag `name`. Each dtype and each shape has both values of the flag."""
     rows = [(dtype, shape, (i + j) % 2 == 0) for i, dtype in enumerate("fdFD") for j, shape in enumerate(shapes)]
     return pytest.mark.parametrize(("dtype", "shape", name), rows)
 

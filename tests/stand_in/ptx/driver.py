@@ -144,10 +144,7 @@ _numbers = itertools.count(200)
 
 
 def make_ptx_device(stand_in: PtxStandIn) -> CudaDevice:
-    """Return a CUDA device on the stand-in.
-
-    The device has a unique name, since plans are stored by device name.
-    """
+    """Return a CUDA device on the stand-in. The device has a unique name, since plans are stored by device name."""
     return CudaDevice(next(_numbers), stand_in.table)
 
 

@@ -436,10 +436,7 @@ class Run:
         self._release()
 
     def _release(self) -> bool:
-        """Resume threads at barriers that enough threads have reached.
-
-        Return whether any thread was resumed.
-        """
+        """Resume threads at barriers that enough threads have reached. Return whether any thread was resumed."""
         grid = self.grid
         living = np.bincount(grid.block_of, grid.alive, grid.blocks).astype(np.int64)
         gone = False

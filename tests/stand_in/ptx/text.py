@@ -174,10 +174,7 @@ def _function(head: str, body: str) -> Function:
 
 
 def _statements(body: str) -> list[str]:
-    """Split the body of a function into statements and labels.
-
-    The braces around calls are dropped.
-    """
+    """Split the body of a function into statements and labels. The braces around calls are dropped."""
     found = []
     for piece in re.split(r"(?<=;)|\n", body):
         piece = piece.strip()

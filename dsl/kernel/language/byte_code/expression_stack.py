@@ -24,10 +24,7 @@ _UNARY: dict[str, type[ast.unaryop]] = {
 
 
 class Mark(ast.expr):
-    """A stack entry that is not an expression, such as an iterator.
-
-    Complete syntax trees contain no such entry.
-    """
+    """A stack entry that is not an expression, such as an iterator. Complete syntax trees contain no such entry."""
 
 
 class Null(Mark):

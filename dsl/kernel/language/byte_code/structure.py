@@ -195,10 +195,7 @@ class Structure:
         raise error
 
     def _candidates(self, header: int, follow: int) -> list[int | None]:
-        """Return the blocks that may follow a loop in the source code, most likely first.
-
-        The last item is None, for a loop that no block follows.
-        """
+        """Return the blocks that may follow a loop in the source code, most likely first, and None, for no block."""
         inside = self.loops[header]
         last = self.blocks[header]
         own = [a for a in last.after[1:] + last.after[:1] if a not in inside]

@@ -120,10 +120,7 @@ def test_ptx(architecture: str, axes: int, dtype: str) -> None:
 
 
 class Calls:
-    """A table of driver functions that records the calls.
-
-    It uses the structures of cuda.bindings.
-    """
+    """A table of driver functions that records the calls. It uses the structures of cuda.bindings."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, tuple[Any, ...]]] = []
