@@ -317,7 +317,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Record that an operation must be executed outside of all runs, and mark the memory that it reads."""
+        """Record that a load must be executed once for all threads, or that splitting fails for an impure operation."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)

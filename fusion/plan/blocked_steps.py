@@ -115,7 +115,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def has_outputs_beyond_blocks(self, axis: int) -> bool:
-        """Return whether a result for other kernels has points beyond the last block along an axis."""
+        """Return whether a stored value extends, along an axis, beyond the last block and the halo of its step."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)

@@ -214,8 +214,10 @@ def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
     site = id(where[-2]), where[-1]
     if 1 in (len(nodes), len(others)) or {node.kind for node in others} == {"update"}:
         return site, others[-1]
-    together = all(node.location is not None and node.location[-2:] == where[-2:] for node in others)
-    return ((*site, CALL), others[-1]) if together else None
+    for node in others:
+        if node.location is None or node.location[-2:] != where[-2:]:
+            return None
+    return (*site, CALL), others[-1]
 
 
 def _assign(

@@ -112,7 +112,7 @@ def _assemble(ptx: bytes, arch: str, links: tuple[str, ...]) -> ObjectCode:
 
 
 def read_resources(log: str) -> dict[str, int]:
-    """Return the numbers of registers and of bytes of spills, stack and shared memory in the assembler's log."""
+    """Return the number of registers and the bytes of spills, stack and shared memory from the assembler's log."""
 
     def number(pattern: str) -> int:
         # both assembling and linking report the number

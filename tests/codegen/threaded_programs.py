@@ -84,7 +84,7 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """Return a storage with the elements of a NumPy array. `allocate` records its size."""
+    """Return a storage with a copy of the elements of a NumPy array."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 

@@ -1,4 +1,4 @@
-"""Tests that probes and programs have Python's results on a real GPU (``pytest -m gpu``)."""
+"""Tests that kernels have the same results on a real GPU as in Python (``pytest -m gpu``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that kernels on a real GPU compute random numbers with NumPy's bits (``pytest -m gpu``)."""
+"""Tests that random numbers computed on a real GPU are bit-identical to NumPy's (``pytest -m gpu``)."""
 
 from __future__ import annotations
 
