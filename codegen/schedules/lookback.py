@@ -213,7 +213,7 @@ class _TileWriter:
 
     @contextmanager
     def accesses(self, whole: bool) -> Iterator[None]:
-        """Context manager that selects accesses by whole vectors (`whole`) or by elements."""
+        """Context manager in which memory is accessed in whole vectors if `whole` is true, otherwise by element."""
         vectors = self.writer.vectors
         self.writer.vectors = vectors if whole else frozenset()
         with self.writer.scope():

@@ -92,7 +92,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the update that overwrites `node` if only views also need `node`, otherwise None."""
+    """Return the update that overwrites `node`, or None if any other operation except a view uses `node`."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None

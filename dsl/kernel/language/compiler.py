@@ -146,7 +146,7 @@ class Compiler(Variables):
         self.numba = self.numba_asked and not (getattr(function, "__module__", None) or "").startswith("weft.")
 
     def begin(self, name: str) -> None:
-        """Start a compilation run of a kernel. Runs are repeated until the kinds of all variables are known."""
+        """Start compiling a kernel. This is repeated until the types of all variables are known."""
         self.run += 1
         self.pending = False  # whether another run is needed: a statement was omitted, or a variable was widened
         self.widened = False  # whether a variable was widened after a use, so that this run's errors may be wrong

@@ -19,7 +19,7 @@ from weft.runtime import get_device, thread_count
 
 
 class Interpreted:
-    """A substitute for the `Plan` of an interpreted run, with the attributes that `evaluate_epoch` reads."""
+    """A stand-in for `Plan` in interpreted runs, which have no plan. `evaluate_epoch` reads its attributes."""
 
     __slots__ = ("complete", "handed", "outputs")
 

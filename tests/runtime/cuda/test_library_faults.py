@@ -80,7 +80,7 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new libraries. If `title` is given, call number `failing` of that library fails."""
+        """Give the device new stand-ins for CUDA libraries. Call number `failing` of the library `title` fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
