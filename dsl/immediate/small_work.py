@@ -94,9 +94,8 @@ def _limit_grown(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def _limit_moved(name: str, arguments: Any, options: dict[str, Any]) -> int:
-    arrays = [each for each in arguments if type(each) is Array]
-    if len(arrays) < len(arguments):
-        arrays += [each for value in arguments if type(value) in (list, tuple) for each in value if type(each) is Array]
+    flat = [each for value in arguments for each in (value if type(value) in (list, tuple) else (value,))]
+    arrays = [each for each in flat if type(each) is Array]
     if name == "ravel" and arrays and (values := values_of(arrays[0])) is not None and values.flags.c_contiguous:
         return values.size  # (returns a view)
     if name == "take" and len(arguments) == 2 and not options and arrays and type(arguments[1]) is int:

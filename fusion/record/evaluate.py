@@ -208,8 +208,7 @@ def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
     nodes = list(dict.fromkeys([node for node in nodes if node is not None]))
     others = [node for node in nodes if node.kind != "view"] or nodes
-    where = (others and others[0].location) or epoch.first
-    if where is None:
+    if not others or (where := others[0].location or epoch.first) is None:
         return None
     site = id(where[-2]), where[-1]
     if 1 in (len(nodes), len(others)) or {node.kind for node in others} == {"update"}:

@@ -14,9 +14,9 @@ import pytest
 
 import weft as wf
 from weft.codegen import OPS
-from weft.fusion import statistics
-from weft.fusion.record import unfused_sites
-from weft.runtime import override
+from weft.fusion import Epoch, statistics
+from weft.fusion.record import evaluate, unfused_sites
+from weft.runtime import default_device, override
 
 IMMEDIATE = 1 << 14  # for these tests
 N = 20_000
@@ -76,6 +76,12 @@ def test_operations_that_were_evaluated_alone_are_immediate(function: Callable[[
     assert evaluated == [True, False, False, False]
     wanted = function(values)
     assert result.dtype == wanted.dtype and np.array_equal(result, wanted)
+
+
+def test_a_recording_without_pending_values_contains_no_operation() -> None:
+    epoch = Epoch(default_device())
+    epoch.first = test_a_recording_without_pending_values_contains_no_operation.__code__, 0
+    assert evaluate._operation_alone(epoch) is None
 
 
 def test_the_operations_of_one_call_are_fused() -> None:
