@@ -20,7 +20,7 @@ from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.handlers import TABLE, dtype_of, handles, local_array
 from weft.dsl.kernel.language.invocation import Invocation
 from weft.dsl.kernel.language.known import compute
-from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue, beside, describe, number_kind
+from weft.dsl.kernel.language.values import ArrayValue, Constant, ScalarValue, TupleValue, describe, number_kind
 
 _WIDE = {"b": np.int64, "i": np.int64, "u": np.uint64}  # dtypes of sums of integers
 
@@ -287,7 +287,7 @@ for _name, _value in (("zeros", Constant(0)), ("ones", Constant(1)), ("empty", N
 def common_dtype(numbers: list[Any]) -> np.dtype:
     """Return the common dtype of scalars and constant numbers."""
     kinds = [n.dtype if isinstance(n, ScalarValue) else number_kind(n.value).dtype for n in numbers]
-    return np.result_type(*beside(kinds))
+    return np.result_type(*kinds)
 
 
 @handles(np.full)
