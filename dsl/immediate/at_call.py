@@ -25,6 +25,7 @@ from weft.dsl.functions.products import multiply
 from weft.dsl.immediate.host_values import (
     is_free,
     overlaps,
+    stays_small,
     values_after_small_run,
     values_of,
     view_of_storage,
@@ -47,7 +48,6 @@ from weft.dsl.immediate.small_work import (
     reduce_whole,
     shifted_limit,
     shifts_of,
-    stays_small,
 )
 from weft.fusion import ExpandedOp, evaluate, primitive, recording, uses_numpy
 from weft.runtime import BETWEEN, FIXED, IMMEDIATE, Device, default_device
@@ -117,7 +117,7 @@ def implementation_of(op: OpDef, operator: Callable[..., Any] | None = None) -> 
 
 
 def _computed_in_floats(op: OpDef) -> int:
-    """Return a bit mask of the integer dtypes, except of 8 bits, that NumPy casts to floats for an op."""
+    """Return the integer dtypes that NumPy casts to floats for an op, as a bit mask. 8-bit integers are excluded."""
     found = ""
     for code in "hHiIlLqQ":  # (8-bit integers become half precision floats, for most ops)
         with suppress(TypeError):
@@ -155,7 +155,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
     for value in operands:
         kind = type(value)
         if kind is Array or kind is np.ndarray or kind is ReadOnly or kind is Scalar:
-            values = value if kind is np.ndarray else values_after_small_run(value)
+            values = value if kind is np.ndarray else values_after_small_run(value, operands)
             if values is None or not (COMMON >> values.dtype.num) & 1:
                 return MISSED
             if values.size > limit:
@@ -201,7 +201,7 @@ def attempt(way: Implementation, operands: Sequence[Any], default: Device | None
 
 
 def _runs_alone(way: Implementation, value: Any, values: np.ndarray, limit: int) -> bool:
-    """Return whether NumPy should compute an op on more than `limit` elements."""
+    """Return whether NumPy should execute an op alone, without fusion, on an array of more than `limit` elements."""
     own = default_device() if type(value) is np.ndarray else value.device
     if own.name != "cpu" or not (way.types >> values.dtype.num) & 1:
         return False

@@ -8,6 +8,7 @@ different memory, or none yet.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
 from math import prod
 from sys import getrefcount
 from typing import Any
@@ -158,14 +159,26 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
     return view
 
 
-def values_after_small_run(array: Any) -> np.ndarray | None:
+def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
+    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
+    if one == other or not other:  # (most calls)
+        return prod(one) <= limit
+    size = 1
+    for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
+        size *= max(n, m) if n and m else 0
+    return size <= limit
+
+
+def values_after_small_run(array: Any, operands: Iterable[Any] = ()) -> np.ndarray | None:
     """Return a NumPy array over a weft array, or None, like `values_of`.
 
-    First evaluate pending work, as `end_small_run` does, if the weft array is small and pending.
+    First evaluate pending work, as `end_small_run` does, if the weft array is small and pending. With `operands`, the
+    result of an elementwise operation on them must also be small.
     """
-    values = values_of(array)
-    if values is None and array.size <= IMMEDIATE[0] and end_small_run():
-        return values_of(array)
+    values, limit = values_of(array), IMMEDIATE[0]
+    if values is None and array.size <= limit:
+        if all(stays_small(array.shape, getattr(each, "shape", ()), limit) for each in operands) and end_small_run():
+            return values_of(array)
     return values
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from weft.codegen import OpDef
 from weft.dsl.arrays.array import Array, adopt_new, user_location
-from weft.dsl.immediate.host_values import values_of
+from weft.dsl.immediate.host_values import stays_small, values_of
 from weft.fusion import (
     REDUCTION_BLOCK,
     SHORT_COLUMN,
@@ -32,7 +32,7 @@ from weft.runtime import FIXED, IMMEDIATE, default_device, limit_on
 
 
 def is_few(size: float) -> bool:
-    """Return whether the broadcast of two arrays of `size` elements each is always small."""
+    """Return whether two arrays of `size` elements give a small result even if they broadcast to ``size**2`` elements."""
     return size * size <= IMMEDIATE[FIXED]
 
 
@@ -56,7 +56,7 @@ ANY_SIZE, LARGEST = 3, 40  # two bits, and the shift for which they stand
 
 
 def shifts_of_function(name: str) -> int:
-    """Return, for each dtype, the left shift of a function's element limit, packed as by `shifts_of`."""
+    """Return by how many bits a function's element limit is shifted left for each dtype, in the format of `shifts_of`."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
@@ -126,7 +126,7 @@ def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def shifted_limit(shifts: int, dtype: np.dtype) -> int:
-    """Return the limit on elements for a dtype. `shifts` is a result of `shifts_of`."""
+    """Return the element limit for a dtype: the usual limit, shifted left by this dtype's number in `shifts` (see `shifts_of`)."""
     shift = (shifts >> 2 * dtype.num) & 3
     return IMMEDIATE[0] << (LARGEST if shift == ANY_SIZE else shift)
 
@@ -210,7 +210,7 @@ def _count_products(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> flo
 
 
 def _tensordot_products(a: Any, b: Any, axes: Any = 2, *_: Any) -> float:
-    """Return the number of products that `numpy.tensordot` adds, or infinity if it is unknown."""
+    """Return the number of multiplications in a call of `numpy.tensordot`, or infinity if the number is unknown."""
     if not {type(a), type(b)} <= _ARRAYS:
         return inf
     with suppress(TypeError, IndexError):  # (wrong axes)
@@ -354,7 +354,7 @@ _INPUTS = {
 
 
 def most_inputs(name: str) -> int:
-    """Return the number of positional arguments before `out`, or 64 if `out` is not positional."""
+    """Return the maximum number of positional inputs before `out`, or 64 (no limit) if `out` is not positional."""
     return _INPUTS.get(name, 64)
 
 
@@ -406,25 +406,15 @@ def is_immediate(name: str, shapes: list[tuple[int, ...]], limit: int) -> bool:
 
 
 def is_usual(arguments: Any, options: dict[str, Any]) -> bool:
-    """Return whether a call has one argument, an optional integer, and an optional ``axis=integer``."""
+    """Return whether a call has a usual form: ``f(x)`` or ``f(x, n)``, optionally with ``axis=k``, for integers n and k."""
     return (len(arguments) == 1 or (len(arguments) == 2 and type(arguments[1]) is int)) and (
         not options or (len(options) == 1 and type(options.get("axis")) is int)
     )
 
 
 def are_joined(sizes: list[int], limit: int) -> bool:
-    """Return whether NumPy joins arrays of these sizes, as it does for few elements or for many small arrays."""
+    """Return whether NumPy should join arrays of these sizes: few elements in total, or many arrays that are all small."""
     return sum(sizes) <= limit or (len(sizes) > _RECORDED_JOINS and max(sizes) <= limit)
-
-
-def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
-    if one == other or not other:  # (most calls)
-        return prod(one) <= limit
-    size = 1
-    for n, m in zip((1,) * (len(other) - len(one)) + one, (1,) * (len(one) - len(other)) + other, strict=True):
-        size *= max(n, m) if n and m else 0
-    return size <= limit
 
 
 # -- reductions of whole arrays in memory: nothing fuses with them, and the result is a scalar ---------

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import weft as wf
+from weft.dsl.immediate import host_values
 from weft.fusion import recording
 from weft.runtime import override
 
@@ -141,3 +142,14 @@ def test_copies_that_are_read_have_memory_of_their_own(transposed: bool) -> None
         assert np.array_equal(copied[3], wanted[3]) and fetched.call_count == (not transposed)
     copied[3, 4] = -1
     assert np.array_equal(x, wanted)
+
+
+def test_small_operands_of_a_large_operation_do_not_end_a_run() -> None:
+    values = np.random.default_rng(2).integers(0, 9, (200, 200))
+    with wf.device("cpu"), override(immediate=16384):
+        x = (wf.asarray(values) + 1) * 2
+        with mock.patch.object(host_values, "end_small_run") as end:
+            found = wf.add.outer(x[:, 3], x[5])
+        assert x._storage.expr is not None
+        assert not end.called
+        np.testing.assert_array_equal(np.asarray(found), 2 * (2 + np.add.outer(values[:, 3], values[5])))
