@@ -76,7 +76,7 @@ def call_often(function, values, times):
 
 
 def seconds_per_call(function, values):
-    """Return the time of a call in seconds, as the median over several turns."""
+    """Return the time of one call in seconds: the median of `TURNS` measurements, each with up to `CALLS` calls."""
     call_often(function, values, WARM)
     return statistics.median(call_often(function, values, CALLS) for _ in range(TURNS))
 

@@ -25,7 +25,7 @@ QUICK = ("cumsum(", "linalg.norm(")  # the calls of a quick run
 
 
 def times(command: Sequence[str], only: Sequence[str]) -> dict[str, float]:
-    """Run `benchmarks.call_times`, and return the seconds per call by name. `command` contains options of Python."""
+    """Run `benchmarks.call_times` with the Python options in `command`. Return a dict from call names to seconds."""
     done = subprocess.run(
         [sys.executable, *command, str(SCRIPT), str(ELEMENTS), *only], stdout=subprocess.PIPE, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""A benchmark of classical programs in plain NumPy, on weft and on NumPy.
+"""A benchmark of classical NumPy programs. It compares weft's times for these programs with NumPy's times.
 
 The programs are in `benchmarks.classical`, one per file, with a function ``main(size)``. Each program runs on each side
 in a separate process (`benchmarks.processes`).

@@ -99,7 +99,7 @@ def _launch(face: Any, kernel: Any, arrays: list[Any], out: Any) -> Callable[[],
 
 
 def participants(kernel: Any, inputs: list[np.ndarray], shape: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """Return functions that run the kernel, by the names of the available implementations."""
+    """Return a dict from the names of the available implementations to functions that run the kernel."""
     from benchmarks import cuda_cpp
 
     makers: dict[str, Callable[[], Callable[[], Any]]] = {

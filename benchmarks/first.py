@@ -57,7 +57,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def run(options: argparse.Namespace, facts: dict[str, Any]) -> None:
-    """Measure the chains, print a line for each, and write the results."""
+    """Measure the selected chains of operations, print a line for each chain, and write the results."""
     effort = Effort(options.limit, options.seconds, options.turns, 1 if options.quick else options.rounds)
     elements = QUICK_ELEMENTS if options.quick else ELEMENTS
     report = programs_report.Report("first", facts, options.out)

@@ -291,7 +291,7 @@ def measure(
     minutes: float = math.inf,
     tell: Callable[[list[Result]], None] = lambda results: None,
 ) -> list[Result]:
-    """Measure the programs of the suite and of `more`, on weft and on its peers.
+    """Measure programs with weft and with other libraries: the programs of the suite, and additional ones in `more`.
 
     `only` selects the programs whose names contain one of its parts. `peers` are names of peers, or None for all that
     are installed.

@@ -144,7 +144,7 @@ def with_cuda_cpp(program: Program, inputs: Arrays) -> Call:
 
 
 def peers() -> tuple[Peer, ...]:
-    """Return the peers for a GPU, including Python packages that are not installed.
+    """Return the libraries to compare with weft on a GPU. The caller must check which of them are installed.
 
     CUDA C++ is included only if nvcc can build its programs.
     """

@@ -30,7 +30,7 @@ OUTPUTS = (1, 4, 64)  # numbers of results of a plan
 
 
 def measure() -> dict[str, str]:
-    """Run all measurements in a new process, and return the results as text by name.
+    """Run all measurements in a new process. Return a dict from the name of each measurement to its result as text.
 
     Return an empty dict if the measuring process fails, if the platform is not Linux on x86-64 or AArch64, or if
     cuda.bindings is not installed.

@@ -104,7 +104,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether NPBench states tolerances for a program. The program's rounding errors then probably grow."""
+    """Return whether a program is assumed to amplify rounding errors, because NPBench states tolerances for it."""
     return "rtol" in info or "norm_error" in info
 
 
@@ -147,7 +147,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the programs that are slow on weft, as a dict from a label to text.
+    """Return the totals of the suite: a dict whose only entry counts and lists the programs that are slow on weft.
 
     A program is slow if the ratio of NumPy's time to weft's is below `SLOWEST`.
     """

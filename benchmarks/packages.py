@@ -69,7 +69,7 @@ def differs(side: str, theirs: Mapping[str, np.ndarray], ours: Mapping[str, np.n
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the number of programs that are slow on weft, as a dict with a label.
+    """Return the totals of the suite: a dict whose only entry is the number of programs that are slow on weft.
 
     A program is slow if the ratio of NumPy's time to weft's is below `SLOWEST`.
     """

@@ -45,7 +45,7 @@ class Timer(Protocol):
         ...
 
     def stop(self) -> float:
-        """Record the end of the work, wait until then, and return the milliseconds since the start."""
+        """Record the end of the work, wait until the work is complete, and return its time in milliseconds."""
         ...
 
 
@@ -152,7 +152,7 @@ class WeftTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, wait until then, and return the milliseconds since the start."""
+        """Record the end of the work, wait until the work is complete, and return its time in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return self._after.elapsed(self._before)

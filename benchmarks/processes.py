@@ -111,7 +111,7 @@ class Outcome:
 
 
 class Sides:
-    """The processes that run a program: one for NumPy, one for weft and one for each port."""
+    """The processes that run a program: one for NumPy, one for weft, and one for each port to another library."""
 
     def __init__(self, spec: Mapping[str, Any], differs: Difference, effort: Effort, folder: Path) -> None:
         self.spec, self.differs, self.effort, self.folder = spec, differs, effort, folder
@@ -197,7 +197,7 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call an implementation `times` times and return the worker's answer.
+        """Call an implementation, and return the worker's answer. The number of calls is given by `times`.
 
         If a call fails, end the process and return None.
         """
@@ -241,7 +241,7 @@ class Sides:
 
 
 def measure(spec: Mapping[str, Any], ports: Sequence[str], differs: Difference, effort: Effort) -> Outcome:
-    """Measure a program with NumPy, with weft and with the given ports.
+    """Measure a program with NumPy, with weft, and with its ports (versions of the program for other libraries).
 
     Parameters
     ----------

@@ -343,7 +343,7 @@ def numexpr_forms(evaluate: Callable[..., Any]) -> SimpleNamespace:
 
 
 class _Text:
-    """An operand that builds the text of a numexpr expression from the operations on it."""
+    """An operand whose operators (such as `+`) do not compute, but build the text of a numexpr expression."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -31,7 +31,7 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return how many plans weft creates from the third call on, before the turns.
+    """Return how many plans weft creates during its warm-up calls, not counting the first two calls.
 
     Return None if there is no third call.
     """
@@ -177,7 +177,7 @@ class Report:
         write(self.folder, f"{self.name}.svg", self.picture(outcomes))
 
     def picture(self, outcomes: Sequence[Outcome]) -> str:
-        """Draw the ratios of weft and of the best port, for each program, as SVG."""
+        """Return an SVG chart with two ratios for each program: NumPy's time over weft's, and over the best port's."""
         groups: dict[str, dict[str, float]] = {}
         for o in outcomes:
             best, ratio = best_port(o, self.ports), o.ratio()

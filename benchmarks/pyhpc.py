@@ -33,7 +33,7 @@ def programs(folder: Path) -> tuple[Program, ...]:
 
 
 class _Forms(Mapping[str, Callable[..., Any]]):
-    """The versions of a program by library. Each access loads the version."""
+    """A mapping from names of libraries to versions of a program for them. Each access loads the version."""
 
     def __init__(self, loaders: Mapping[str, Callable[[], Callable[..., Any]]]) -> None:
         self._loaders = loaders

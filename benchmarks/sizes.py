@@ -37,7 +37,7 @@ class Point:
     result: Result
 
     def rate(self, name: str) -> float:
-        """Return the bytes of inputs and results divided by a peer's time, in GB/s."""
+        """Return a library's memory throughput in GB/s: the bytes of inputs and results, divided by the median time."""
         return self.result.moved / self.result.median(name) / 1e6
 
 
@@ -119,7 +119,7 @@ def as_markdown(points: Sequence[Point], facts: dict[str, Any]) -> str:
 
 
 def as_json(points: Sequence[Point]) -> list[dict[str, Any]]:
-    """Return the results for a JSON file, with the times of all turns."""
+    """Return the results as data for a JSON file, with all measured times instead of their medians."""
     return [
         {
             "program": p.program,

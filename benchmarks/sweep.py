@@ -150,9 +150,9 @@ def totals(found: Iterable[Found]) -> dict[str, Any]:
 
 
 def grouped(found: Sequence[Found], field: str) -> list[list[str]]:
-    """Return a table row of totals for each value of a field, with the smallest mean ratio first.
+    """Return one table row for each value of a field. The smallest mean ratio of NumPy's time to weft's comes first.
 
-    Each row names the slowest case with that value.
+    Each row contains totals, and names the slowest case with that value.
     """
     groups: dict[str, list[Found]] = {}
     for f in found:

@@ -141,7 +141,7 @@ class Worker:
         return self.ask({"times": times, "save": save}, self.limit)
 
     def kernel_share(self) -> float:
-        """Call the program, and return the fraction of the time spent in kernels."""
+        """Call the program, and return the time spent in kernels as a fraction of the call's time."""
         return float(self.ask({"profile": True}, self.limit)["share"])
 
     def ask(self, request: Mapping[str, Any], limit: float) -> dict[str, Any]:

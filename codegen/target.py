@@ -75,7 +75,7 @@ class Target:
 
     @property
     def scheduled_for(self) -> Target:
-        """The target whose schedules fused kernels use."""
+        """The target for which fused kernels are scheduled."""
         return self.schedule or self
 
     @property

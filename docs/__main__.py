@@ -42,7 +42,7 @@ def copy_pages() -> None:
 
 
 def write_kernel() -> None:
-    """Let Jupyter execute the notebooks with this interpreter. Its kernels report errors only."""
+    """Write a Jupyter kernel specification, so that notebooks run with this interpreter. It logs only errors."""
     folder = BUILD / "jupyter" / "kernels" / "python3"
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]

@@ -148,7 +148,7 @@ def _on_weft(names: dict[str, Any]) -> Iterator[None]:
 
 
 def _to_weft(value: object) -> Any:
-    """Return weft's version of a NumPy module or function, or another value unchanged."""
+    """Return weft's version of a NumPy module or function. Return any other value unchanged."""
     if isinstance(value, types.ModuleType):
         return script_module(value.__name__) if value.__name__.partition(".")[0] == "numpy" else value
     module = getattr(value, "__module__", "") if callable(value) and not isinstance(value, type) else ""
@@ -159,7 +159,7 @@ def _to_weft(value: object) -> Any:
 
 
 def _to_numpy(value: object) -> Any:
-    """Return NumPy's version of a weft module or function, or another value unchanged."""
+    """Return NumPy's version of a weft module or function. Return any other value unchanged."""
     if isinstance(value, ScriptFunction):
         return value.wrapped
     if isinstance(value, types.ModuleType) and value is not np and value.__name__.partition(".")[0] == "numpy":
@@ -196,7 +196,7 @@ def _compare(shell: Any, cell: str) -> None:
 
 
 def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
-    """Run a cell on weft until a run needs no new plan or fails, at most `WARM_RUNS` times.
+    """Run a cell on weft at most `WARM_RUNS` times. Stop earlier if a run fails, or if all its plans were in memory.
 
     Return what `_run_hidden` returned for the last run.
     """
@@ -254,7 +254,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
 
 
 def _has_state(value: object) -> bool:
-    """Return whether a cell may change an object, so that compared runs need copies."""
+    """Return whether an object has state that a cell may change. If so, the runs under NumPy and on weft use copies."""
     return isinstance(value, _WITH_STATE) or type(value).__module__ == "__main__"
 
 

@@ -344,9 +344,9 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool 
 
 
 def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
-    """Return the weft array if `result` is its NumPy array in `taken`, otherwise `result`.
+    """Return the weft array that `taken` lists for the NumPy array `result`. If it lists none, return `result`.
 
-    If the NumPy array is a copy, its elements are written back to the weft array.
+    If the NumPy array is a copy, its elements are first written back to the weft array.
     """
     for host, value, copied in taken:
         if host is result:

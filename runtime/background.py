@@ -160,7 +160,7 @@ def _start() -> bool:
 
 
 def exchange() -> None:
-    """Receive answers from the second process, and send it the next request if it is ready.
+    """Receive answers from the background process. If the background process is ready, send it the next request.
 
     If requests are waiting, start the second process as soon as `_is_late` allows it, and replace it if it has ended.
     """
@@ -193,7 +193,7 @@ def exchange() -> None:
 
 
 def _replace(process: WorkerProcess) -> None:
-    """Close a second process that has ended, and start a new one if requests are waiting."""
+    """Replace a background process that has ended: close it and, if requests are waiting, start a new one."""
     process.close()
     _Second.process, _Second.ready = None, False
     if not _Second.resends:
@@ -236,7 +236,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def main() -> None:
-    """Answer requests until the first process ends, or sends no request for `IDLE` seconds."""
+    """Run the background process: answer requests until the main program ends, or sends no request for `IDLE` seconds."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(NICE)
     sys.setrecursionlimit(10_000)

@@ -73,7 +73,7 @@ class ReleasedBuffer(Buffer):
 
     @property
     def address(self) -> int:  # type: ignore[override]
-        """Raise ValueError, since the memory was released."""
+        """Raise ValueError instead of returning an address, since the memory was released."""
         raise ValueError(
             "the memory of this array was released at the end of the block of cuda.mapped: copy it within the block"
         )
@@ -248,7 +248,7 @@ class Device(Services):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the number of another GPU whose memory contains an address, or None."""
+        """Return the device ordinal of the GPU whose memory contains `address`. Return None for this device's memory and for other memory."""
         return None
 
     def exported_stream(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Lazy imports of package attributes (PEP 562), and annotations without quotes."""
+"""Lazy imports of package attributes (PEP 562). Signatures of the imported functions show annotations without quotes."""
 
 from __future__ import annotations
 

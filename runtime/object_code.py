@@ -117,7 +117,7 @@ class BlockSchedule(NamedTuple):
         )
 
     def blocks(self, parallel: tuple[int, ...], work: int) -> int:
-        """Return the number of blocks for parallel loops with the extents `parallel` and `work` elements in total."""
+        """Return the number of blocks to launch. `parallel` holds the extents of the parallel loops, and `work` the number of elements to process."""
         items, per_block = prod(parallel), self.per_block
         if self.row_limits and items:
             limits, length = self.row_limits, work // items

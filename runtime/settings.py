@@ -167,7 +167,7 @@ OVERRIDES: dict[str, Any] = {}
 
 
 def key_of(name: str) -> Any:
-    """Return a setting's environment variable as a key of `VARIABLES`."""
+    """Return the key that `VARIABLES` contains if the environment variable of the setting `name` is set."""
     return _by_name[name][1]
 
 

@@ -310,7 +310,7 @@ class KernelBuilder:
 
     @contextmanager
     def scope(self, label: str) -> Iterator[None]:
-        """Open a scope: a block that a `leave` operation with the same label exits."""
+        """Open a scope, which is a block with a label. A `leave` operation with the same label exits the block."""
         with self.region() as block:
             yield
         self.emit("scope", regions=(block,), label=label)

@@ -94,7 +94,7 @@ class Parameter:
 
     @property
     def kind(self) -> str:
-        """Return the kind of the parameter: "pointer", "value" with a size, or the dtype's name for a scalar."""
+        """Return "pointer" for a pointer, "value N" for N bytes passed by value, or the name of a scalar's dtype."""
         if self.by_value:
             return f"value {self.by_value}"
         return "pointer" if isinstance(self.value.type, Pointer) else self.value.type.name

@@ -172,7 +172,7 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Reject stores, atomics and other operations with regions in the block of a parallel loop.
+        """Check that a block with a parallel loop contains no store, no atomic and no other operation with a region.
 
         The iterations of a parallel loop run concurrently.
         """
@@ -294,7 +294,7 @@ class _Verifier:
             self.region(o, number, [], [v.type for v in o.results])
 
     def numbers(self, o: Operation) -> None:
-        """Check that a control-flow operation has no pointers as results."""
+        """Check that a control-flow operation returns only numbers and bools, and no pointers."""
         self.require(not any(isinstance(v.type, Pointer) for v in o.results), o, "its results must be numbers or bools")
 
     def loop(self, o: Operation) -> None:

@@ -104,7 +104,7 @@ class ControlEmitter(Writer):
         ]
 
     def scope(self, operation: Operation) -> None:
-        """Emit a scope: each `leave` with its label branches to the end of the scope."""
+        """Emit the block of a scope. A `leave` operation with the scope's label branches to the end of the block."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])

@@ -243,7 +243,7 @@ class LoopEmitter(StreamEmitter):
         ]
 
     def repeatable(self, body: Block) -> bool:
-        """Return whether a loop body may be executed twice for an index without a different effect."""
+        """Return whether executing a loop body twice for the same index has the same effect as executing it once."""
         safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
         stack = [body]
         while stack:

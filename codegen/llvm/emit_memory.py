@@ -139,7 +139,7 @@ class MemoryEmitter(StreamEmitter):
         return apart, f"{suffix(memory, lanes)}.v{lanes}p0", f"<{lanes} x {where}>", addresses
 
     def where(self, pointer: Value) -> str:
-        """Return the LLVM type of a pointer."""
+        """Return a pointer's LLVM type. It says where the memory is: ``ptr addrspace(3)`` means shared memory."""
         return self.type_of(pointer.type)
 
     def lane_indices(self, index: Value) -> list[str]:
@@ -224,7 +224,7 @@ class MemoryEmitter(StreamEmitter):
         self.set(operation, Item(address))
 
     def reinterpret(self, operation: Operation) -> None:
-        """Bind the result to the same pointer, since LLVM pointers have no element type."""
+        """Reuse the operand's LLVM pointer as the result. LLVM pointers have no element type, so no code is needed."""
         self.set(operation, self.environment[operation.operands[0]])
 
     def address(self, operation: Operation) -> None:

@@ -29,14 +29,14 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Whether the kernel may use non-temporal stores, and prefetches in short loops.
+        """Return whether the kernel may use non-temporal stores. It then also prefetches in loops with few operations.
 
         The ``streams`` attribute marks kernels that access more memory than the caches hold.
         """
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 
     def fetch_ahead(self, operation: Operation, address: str, nbytes: int) -> None:
-        """Emit prefetches of the memory `AHEAD` bytes after the address of a vector load.
+        """Emit prefetches for a vector load. The prefetched memory begins `AHEAD` bytes after the load's address.
 
         The load reads `nbytes` bytes. Only the kernel's first `STREAMS` loads have prefetches.
         """
@@ -155,7 +155,7 @@ class StreamEmitter(Writer):
 
 
 def _widest_stores(body: Block, lanes: int) -> list[Operation]:
-    """Return the contiguous stores to global memory that have the largest elements.
+    """From the contiguous stores to global memory, return those with the largest element size.
 
     Return [] if a vector of these elements does not fill whole cache lines.
     """

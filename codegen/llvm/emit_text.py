@@ -234,7 +234,7 @@ class Writer:
         self.lines.append(f"{label}:")
 
     def jump(self, target: str, following: str = "", note: str = "") -> None:
-        """Branch to the block `target`, and begin the block `following`, by default `target`.
+        """Branch to the block named by `target`. Begin the block named by `following`, which defaults to `target`.
 
         `note` is the metadata of the branch instruction.
         """
@@ -375,12 +375,12 @@ class Writer:
         return self.line(f"bitcast i{bit_width(dtype)} {text} to {scalar_type(dtype)}") if dtype.kind == "f" else text
 
     def widened(self, text: str, word: str = "sext") -> str:
-        """Return a value of the index dtype as an i64, extended by the instruction `word`."""
+        """Convert a value of the index dtype to an i64. The parameter `word` is the LLVM instruction for extension."""
         kind = scalar_type(self.kernel.index_dtype)
         return text if kind == "i64" or _is_literal(text) else self.line(f"{word} {kind} {text} to i64")
 
     def narrowed(self, text: str, word: str = "trunc nuw nsw") -> str:
-        """Return an i64 as a value of the index dtype, truncated by the instruction `word`."""
+        """Convert an i64 to the kernel's index dtype. The parameter `word` is the LLVM instruction for truncation."""
         kind = scalar_type(self.kernel.index_dtype)
         return text if kind == "i64" or _is_literal(text) else self.line(f"{word} i64 {text} to {kind}")
 

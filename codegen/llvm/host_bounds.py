@@ -1,4 +1,4 @@
-"""Ranges of loops over those threads of a block that have work.
+"""Ranges of loops over the threads of a block. The ranges leave out threads that have no work.
 
 In: bounds of the thread indices along an axis. Out: the first thread index within the bounds, and the index after the
 last one. A guard such as ``if i < n`` then needs no mask in the loop. On x86, a masked access to an unmapped page takes
@@ -91,7 +91,7 @@ def first_multiple(
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:
-    """Emit code that computes the number of threads below an upper bound, at most `stop`."""
+    """Emit code that computes how many threads are below an upper bound. The result is at most `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
     last = _quotient(emitter, sides[1], sides[0], bound.strict, step)

@@ -29,7 +29,7 @@ def to_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
 
 
 def from_bits(emitter: Emitter, text: str, dtype: np.dtype) -> str:
-    """Emit code that decodes a value of dtype `dtype` from the i64 `text`."""
+    """Emit code that decodes an i64 as a value of the given dtype. The parameter `text` is the LLVM name of the i64."""
     if (size := bit_width(dtype)) != 64:
         text = emitter.line(f"trunc i64 {text} to i{size}")
     return emitter.from_integer(text, dtype)

@@ -128,7 +128,7 @@ class GridDialect(HostDialect):
         emitter.context += [("ptr", emitter.environment[o.results[0]].text) for o in self.shared]
 
     def bind_context(self, emitter: Emitter) -> None:
-        """Bind thread indices and shared memory to the parameters that functions get from `declare_context`."""
+        """In a device function, bind thread indices and shared memory to the parameters that `declare_context` adds."""
         if not emitter.context:
             return
         emitter.context = [(kind, f"%context.{k}") for k, (kind, _) in enumerate(emitter.context)]

@@ -40,7 +40,7 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """Emit code that counts an iteration of a `for` loop if iterations may take long or leave the loop."""
+        """If an iteration of a `for` loop may take long or may exit the loop, emit code that counts the iteration."""
         if self._may_last(body):
             self.count(1)
 
@@ -72,9 +72,9 @@ class InterruptPolls(NoPolls):
 
 
 def _iterations(o: Operation) -> int:
-    """Return the maximum number of `repeat` iterations in an operation, or more than `SHORT` if it is unknown.
+    """Return the maximum number of iterations of the `repeat` loops in an operation.
 
-    With a `for` loop or a synchronization point, the number counts as unknown.
+    Return a number above `SHORT` if the maximum is unknown, or if there is a `for` loop or a synchronization point.
     """
     if o.opcode in SYNCHRONIZATION or o.opcode == "for":
         return SHORT + 1

@@ -82,7 +82,7 @@ class PrivateArrays:
             emitter.call("free", "void", [("ptr", copy.address)])
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
-        """Emit `operation` if it is an atomic on an array that may have a private copy. Return whether it is."""
+        """If `operation` is an atomic on an array that may have a private copy, emit it and return True, else False."""
         array = self._arrays.get(operation)
         if array is None:
             return False

@@ -144,9 +144,9 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations that compute the operands in a run.
+        """Return the operations whose results the code between two synchronization points uses, directly or indirectly.
 
-        Values that are loaded from arrays are not computed. A run is the code between two synchronization points.
+        Results that this code loads from arrays do not count.
         """
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]
@@ -219,7 +219,7 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that emits the range of the threads along an axis that have work.
+        """Return a function that takes an axis, and emits code for the range of thread indices that `guards` allows.
 
         The function returns the start, the stop and the step. `taken` is the range of thread numbers to which the range
         is limited, or None. The number of a thread is `before` plus its number in the block.
@@ -445,7 +445,7 @@ class SplitEmitter(BarrierEmitter):
     # -- values of other runs -------------------------------------------------------------------
 
     def make_all_available(self, operations: Iterable[Operation]) -> None:
-        """Emit loads or recomputations of the values that `operations` use from earlier runs."""
+        """If operands of `operations` are not available after a barrier, emit code that loads or recomputes them."""
         operations = list(operations)
         made = {v for o in operations for v in o.results}
         stack = list(reversed(operations))
@@ -458,7 +458,7 @@ class SplitEmitter(BarrierEmitter):
                 stack.extend(region.operations)
 
     def make_available(self, value: Value) -> None:
-        """Emit a load or a recomputation of a value from an earlier run, unless it is available."""
+        """If `value` is not available after a barrier, emit code that loads it from an array or recomputes it."""
         maker = self.split.maker.get(value)
         if maker is None or value in self.here or value in self.split.local_operations:
             return

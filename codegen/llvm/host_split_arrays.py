@@ -96,7 +96,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit code that computes the number of blocks in a group, and return the number of threads.
+        """Emit code that computes the numbers of blocks and threads in a group. Return the LLVM name of the latter.
 
         A group is a single block if a warp could contain threads of two blocks.
         """
@@ -138,7 +138,7 @@ class ArrayEmitter(Emitter):
         return self.line(f"getelementptr inbounds {kind}, ptr {array}, i64 {index}")
 
     def load_value(self, value: Value, array: str, number: str = "") -> str:
-        """Emit a load of a value from a thread's element of `array`.
+        """Emit a load of a thread's value from `array`, an array that contains one element for each thread.
 
         `number` is the thread's number, by default that of the current thread.
         """
@@ -153,7 +153,7 @@ class ArrayEmitter(Emitter):
         self.do(f"store {kind} {text}, ptr {self.slot(array, kind)}, align {size}{NOTE}")
 
     def load_byte(self, array: str, thread: str = "", note: str = "") -> str:
-        """Emit a load of a thread's element of an array of bytes."""
+        """Emit a load of a thread's byte from `array`, an array that contains one byte for each thread."""
         return self.line(f"load i8, ptr {self.slot(array, 'i8', thread)}, align 1{note}")
 
     def clear(self, address: str, nbytes: str, byte: int = 0) -> None:

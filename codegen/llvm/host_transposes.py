@@ -32,7 +32,7 @@ def emit_transposed(emitter: Writer, operation: Operation, vector_bytes: int) ->
 
 
 def _transposing_shuffles(lanes: int, vector: str) -> tuple[list[str], list[str]]:
-    """Return instructions that transpose a matrix with the rows %in0, %in1, ..., and the names of the results."""
+    """Return instructions that transpose a matrix, and the names of its new rows. The old rows are %in0, %in1 etc."""
     lines, names = [], [f"%in{k}" for k in range(lanes)]
     half = lanes // 2
     while half:

@@ -37,7 +37,7 @@ def print_values(emitter: Emitter, operation: Operation) -> None:
 
 
 def _arguments(emitter: Emitter, value: Value, form: str) -> Any:
-    """Return the printf conversion for a value, followed by the LLVM type and text of each argument."""
+    """Return a printf conversion for a value, followed by the conversion's arguments (LLVM types and operands)."""
     dtype, text = value.dtype, emitter.scalar_of(value)
     if dtype.kind == "b" and not form:
         names = [f"ptr {text_global(emitter, name)}" for name in ("True", "False")]

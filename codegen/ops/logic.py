@@ -60,7 +60,7 @@ def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
-    """Return an op that selects the smaller operand (`strict` is "less") or the larger ("greater")."""
+    """Return an op that selects the smaller operand if `strict` is "less", or the larger one if it is "greater"."""
     ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
     return OpDef(
         name,
@@ -81,7 +81,7 @@ def _clip_pairs(b: KernelBuilder, x: pairs.Pair, low: pairs.Pair, high: pairs.Pa
 
 
 def _shift(name: str, b: KernelBuilder, x: Value, count: Value) -> Value:
-    """Expand a shift into operations that allow any count. Counts of at least the bit width shift out all bits."""
+    """Expand a shift so that any count is allowed. If the count is at least the bit width, all bits are shifted out."""
     width = x.dtype.itemsize * 8
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
     fits = b.op("less", b.cast(count, unsigned), b.constant(width, unsigned))

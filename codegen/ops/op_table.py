@@ -208,7 +208,7 @@ def combine_accumulators(
 
 
 def combine_all(b: KernelBuilder, names: Sequence[str], first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
-    """Combine two sets of accumulators of several reductions, whose ops are `names`."""
+    """Combine the accumulators in `first` with those in `second`. The list `names` contains each reduction's op."""
     results: list[Value] = []
     for name in names:
         own = slice(len(results), len(results) + accumulators(name))

@@ -42,7 +42,7 @@ class Real:
         return type(self)(self.b, self.b.op(name, self.value, *(self.like(o).value for o in others)))
 
     def like(self, number: Self | float) -> Self:
-        """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `Real`."""
+        """Return `number` itself if it is a `Real`. Otherwise, return it as a constant with the dtype of `self`."""
         return number if isinstance(number, Real) else type(self)(self.b, self.b.constant(number, self.value.type))
 
     __add__, __radd__ = operator_methods("add")
@@ -83,7 +83,7 @@ class Real:
         return ~(abs(self) < math.inf)
 
     def choose(self, yes: Real | float, no: Real | float) -> Real:
-        """Return `yes` if this bool is true, otherwise `no`. At most one of them is a Python number."""
+        """Return the argument `yes` if this bool is true, else the argument `no`. At least one must be a `Real`."""
         like = yes if isinstance(yes, Real) else no
         assert isinstance(like, Real)
         return Real(self.b, self.b.op("where", self.value, like.like(yes).value, like.like(no).value))

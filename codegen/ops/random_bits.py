@@ -33,7 +33,7 @@ _UFUNCS = {"_shift_left": "left_shift", "_shift_right_logical": "right_shift"}
 
 
 class _Number(Real):
-    """Numbers in a kernel, or in a NumPy array if the builder is None.
+    """A value with Python's operators. It is a value of the kernel that `b` builds, or a NumPy array if `b` is None.
 
     The same formula thus serves as expansion and as reference.
     """

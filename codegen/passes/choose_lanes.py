@@ -189,7 +189,7 @@ def _serial_loops(loops: list[Operation], reductions: list[Operation]) -> set[Op
 
 
 def _unit_accesses(operation: Operation, depth: int) -> int:
-    """Return a loop's score for vectorization.
+    """Return a loop's score for vectorization, which depends mostly on its memory accesses with unit stride.
 
     The score is 0 if the loop should not be vectorized.
 

@@ -39,7 +39,7 @@ def cut_scatters(kernel: Kernel) -> Kernel:
 
 
 def serialize_inner_loops(kernel: Kernel) -> Kernel:
-    """Make the parallel loops directly inside serial loops serial.
+    """If a parallel loop is directly inside a serial loop, make the parallel loop serial, too.
 
     Only outer loops use several threads. This pass runs after lanes are chosen.
     """

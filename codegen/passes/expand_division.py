@@ -84,14 +84,14 @@ def expand_division(kernel: Kernel) -> Kernel:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 values that are casts from dtypes of at most 16 bits and one of the `kinds`."""
+    """Return the float32 results of casts. The dtype before the cast has at most 16 bits and a kind in `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether quotients of `number` and float16 numbers need no code for extreme float32 numbers.
+    """Return whether a division of `number` by a float16 number, or the reverse, needs no code for extreme magnitudes.
 
     True for 0, infinities and NaN, and for magnitudes from 2^-50 to 2^50.
     """
@@ -187,7 +187,7 @@ class _Writer:
         general: Callable[[Sequence[tuple[Value, ...]]], Sequence[Value]],
         given: Sequence[tuple[Value, ...]],
     ) -> Sequence[Value]:
-        """Emit code that computes results by `short` if `good` holds at run time, otherwise by ``general(given)``."""
+        """Emit a branch: its results are ``short()`` if `good` is true at run time, otherwise ``general(given)``."""
         with self.b.if_(good, [_FLOAT32] * len(given)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:
@@ -311,7 +311,7 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, one: Callable[..., Value], given: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Emit a loop that applies `one` to each item, and return the results.
+        """Emit a loop that calls the function `one` for each item in `given`. Return the results of the calls.
 
         This code seldom runs, and a loop keeps it small.
         """
@@ -336,7 +336,7 @@ class _Writer:
         return self.b.op("fma", x, y, z)
 
     def is_least(self, x: Value, bound: float) -> Value:
-        """Return whether ``abs(x) >= bound``, which is false for NaN."""
+        """Return whether the magnitude of `x` is at least `bound`. For NaN, the result is false."""
         return self.b.op("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:

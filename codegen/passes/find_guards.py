@@ -80,7 +80,7 @@ class RunGuards:
 
 
 class GuardFinder:
-    """Finder of the guards that limit the threads with work in each run (code between barriers).
+    """Finder of guards such as ``if i < n``, which limit the threads that have work between two barriers.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the results of those comparisons in a run that the facts imply or refute."""
+        """Return the comparisons in `run` with their results, as far as the inequalities in `facts` determine them."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -224,7 +224,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return the guards of the threads in which a condition is `truth`, or None if there is no exact bound."""
+        """Return guards that select the threads with ``condition == truth``, or None if they cannot do so exactly."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None
@@ -284,7 +284,7 @@ def _is_global(o: Operation) -> bool:
 
 
 class _Effects(FactWalk):
-    """Traversal that finds the inequalities that hold at every observable effect between two barriers."""
+    """Traversal of the code between two barriers. It finds the inequalities that hold at each observable effect."""
 
     def __init__(self, finder: GuardFinder, exits: bool) -> None:
         super().__init__(finder.conditions)
@@ -304,7 +304,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record the inequalities that hold at an operation, if other threads or runs can observe its effect."""
+        """If other threads, or code after a barrier, observe the operation's effect, record which inequalities hold."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

@@ -42,7 +42,7 @@ class _Positions:
                 self.users.setdefault(value, []).append(o)
 
     def are_complete(self) -> bool:
-        """Return whether the thread and block indices along the axis are used only to compute grid positions.
+        """Return whether every use of a thread or block index along the axis is part of a complete grid position.
 
         A grid position is the start of the block plus the thread index.
         """
@@ -83,7 +83,7 @@ class _Positions:
         return any(self.is_number(a, "block_index") and self.is_number(b, "block_size") for a, b in ((x, y), (y, x)))
 
     def source(self, value: Value) -> Operation | None:
-        """Return the operation that computes a value before casts to wider types, or None."""
+        """Return the operation that computes a value, or None if there is none. Skip casts to wider types."""
         maker = self.makers.get(value)
         while maker is not None and maker.opcode == "cast" and _is_wider(maker):
             maker = self.makers.get(maker.operands[0])
@@ -95,7 +95,7 @@ class _Positions:
 
 
 def _other(o: Operation, value: Value) -> Value:
-    """Return the operand of a binary operation other than `value`."""
+    """Return the other operand of a binary operation that has `value` as one of its two operands."""
     x, y = o.operands
     return y if x is value else x
 

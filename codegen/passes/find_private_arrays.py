@@ -60,7 +60,7 @@ class PrivateArray:
 
 
 def find_private_arrays(kernel: Kernel) -> dict[Operation, PrivateArray]:
-    """Map the atomics that may update private copies of arrays to descriptions of these arrays."""
+    """Find the atomics that could use a private copy of their array. Map each of them to a description of the array."""
     operations = list(program_order(kernel.body.operations))
     if kernel.functions or any(o.opcode in _OPAQUE for o in operations):
         return {}

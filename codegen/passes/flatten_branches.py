@@ -88,7 +88,7 @@ class _Flattener:
         return found
 
     def assign(self, operation: Operation, active: Mask) -> None:
-        """Assign a value to a variable in the lanes of the mask `active`. The first assignment sets all lanes."""
+        """Set a variable in the lanes of the mask `active`, or in all lanes if the variable has no value yet."""
         pointer = self.slot(operation)
         value, old = self.map[operation.operands[2]], self.slots[pointer]
         if isinstance(active, Value) and old is not None:

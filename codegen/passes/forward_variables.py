@@ -1,4 +1,4 @@
-"""Replacement of variables that are stored once by the stored values.
+"""Store-to-load forwarding for variables that are stored only once.
 
 In: a threaded kernel, with a user's variables as `local` memory of one element. Out: the kernel with fewer variables.
 If a variable has one store and all loads follow it, loads become the stored value. Later passes then see values that
@@ -16,7 +16,7 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def forward_variables(kernel: Kernel) -> Kernel:
-    """Replace the loads of variables whose only store precedes all loads by the stored values."""
+    """Replace the loads of a variable by the stored value, if the variable's only store precedes all its loads."""
     stored = _stored_once(kernel)
     if not stored:
         return kernel

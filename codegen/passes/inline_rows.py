@@ -66,7 +66,7 @@ class _Inliner(Copier):
         self.constants: dict[Value, Any] = {}
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation, and add the suffix to its label if it has one."""
+        """Copy an operation. If the operation has a label, append the suffix to the label of the copy."""
         label = operation.attributes.get("label")
         operands = [self.new(operand) for operand in operation.operands]
         if len(operands) > 1 and isinstance(operands[0].type, Pointer):
@@ -76,7 +76,7 @@ class _Inliner(Copier):
             self.constants[operation.results[0]] = operation.attributes["value"]
 
     def index(self, original: Value, index: Value) -> Value:
-        """Return `index`, converted to the index dtype of the kernel. `original` is the same index in the function."""
+        """Cast `index` to the kernel's index dtype. Its counterpart in the inlined function's body is `original`."""
         dtype = self.builder.kernel.index_dtype
         if index.type != dtype and original in self.constants:
             return self.builder.constant(self.constants[original], dtype)

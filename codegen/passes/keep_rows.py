@@ -87,9 +87,9 @@ def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return the values worth keeping, each with the equal values that later loops compute.
+    """Return the values worth storing for later loops. Map each one to the values that recompute it there.
 
-    These values cost more to compute than to load.
+    Values are worth storing if they cost more to compute than to load.
     """
     first: dict[object, Value] = {}
     found: dict[Value, list[Value]] = {}

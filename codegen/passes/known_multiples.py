@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of which values are multiples of a power of two, if certain parameters are.
+    """Finder of the parameters that must be divisible by a power of two for a value to be divisible by it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return parameters such that `value` is a multiple of `divisor` if all the parameters are.
+        """Return a set of parameters. If they are all multiples of `divisor`, then `value` is a multiple of `divisor`.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """
@@ -79,10 +79,10 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield the name of each pointer accessed along `index`, a base index, and whether vectors are possible.
+    """Yield triples (pointer name, base index, whether vectors are possible) for the accesses along `index`.
 
-    Accesses whose indices differ only by constants are yielded together. With `strided`, they may advance by more than
-    one element, if they access all elements in between, such as the channels of a color.
+    Accesses whose indices differ only by constants share a triple. With `strided`, they may advance by more than one
+    element, if they access all elements in between, such as the channels of a color.
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))

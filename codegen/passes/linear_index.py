@@ -112,9 +112,9 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor by which a product grows from each thread to the next, or None.
+        """Return the factor `f` of a product ``x * f`` in which `x` grows by 1 from each thread to the next.
 
-        The other factor of the product grows by 1. The returned factor does not depend on thread indices.
+        `f` does not depend on thread indices, so the product grows by `f`. Return None for other values.
         """
         maker = self.makers.get(value)
         if maker is not None and maker.opcode == "multiply":

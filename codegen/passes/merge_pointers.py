@@ -16,9 +16,9 @@ from weft.codegen.passes.rewrite import Rewriter
 
 
 def merge_pointers(kernel: Kernel, same: Mapping[str, tuple[str, int]]) -> Kernel:
-    """Replace loads through the pointers in `same` by loads through other pointers into the same array.
+    """Replace loads through redundant pointers by loads through another pointer into the same array.
 
-    `same` maps each pointer to the pointer that replaces it, and the distance from that pointer in elements.
+    `same` maps each redundant pointer to its replacement, and to the distance from the replacement in elements.
     """
     pointers = {p.value.name: p.value for p in kernel.parameters}
 

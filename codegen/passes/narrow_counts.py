@@ -19,16 +19,16 @@ _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))
 
 
 def narrow_counts(kernel: Kernel) -> Kernel:
-    """Return the kernel with sums of bools in int32, or the kernel itself if it has none or its indices are int64."""
+    """Compute a kernel's sums of bools in int32. Return kernels without such sums or with int64 indices unchanged."""
     if kernel.index_dtype != _NARROW or not any(_find_counts(operation) for operation in kernel.walk()):
         return kernel
     return _Narrower(kernel).run()
 
 
 def _find_counts(loop: Operation) -> dict[int, tuple[Operation, Value]]:
-    """Find the sums of conditions among a loop's carried values.
+    """Find the sums of bools that a reduction loop computes. Such a sum counts how often a condition is true.
 
-    Return a map from the position of each sum among these values to its addition and its condition.
+    Return a map from the position of each sum among the carried values to its addition and its condition.
     """
     names = loop.attributes.get("combine", ())
     if loop.opcode != "for" or loop.attributes["role"] != "reduce" or any(accumulators(name) != 1 for name in names):

@@ -140,7 +140,7 @@ class Copier:
         return self.map.get(value, value)
 
     def copy(self, operations: Iterable[Operation]) -> tuple[Value, ...]:
-        """Copy operations, and return the copies of the operands of the final `yield`."""
+        """Copy each of the `operations`. At a final `yield`, return the copies of the values that it yields."""
         for operation in operations:
             if operation.opcode == "yield":
                 return tuple(map(self.new, operation.operands))

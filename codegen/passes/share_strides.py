@@ -1,4 +1,4 @@
-"""Rewriting of strided loops whose iterations threads run together.
+"""Rewriting of strided loops, so that all threads run the same iteration together.
 
 In: a threaded kernel for the host. Out: versions of the kernel in which a loop such as
 ``for i in range(cuda.grid(1), n, cuda.gridsize(1))`` has one counter for all threads, which starts at the first
@@ -62,7 +62,7 @@ class StridedLoop:
 
 
 def share_strides(kernel: Kernel) -> Iterator[Kernel]:
-    """Yield versions of a kernel whose threads share the counters of strided loops, fastest first.
+    """Yield versions of a kernel, the fastest first. In each version, threads share the counters of strided loops.
 
     In the fastest version, all blocks share the counters too, so that the elements of an iteration are adjacent. This
     version exists only if the start of some loop depends on both the block index and the thread index, and if no block
@@ -143,7 +143,7 @@ class _Finder:
         return StridedLoop(variable, label, start, stop, step, repeat, test)
 
     def is_constant(self, value: Value, inside: set[Operation]) -> bool:
-        """Return whether a value stays constant during a loop with the operations `inside`."""
+        """Return whether a value stays constant during a loop. The set `inside` contains the loop's operations."""
         maker = self.makers.get(value)
         if maker is None or maker not in inside:
             return True
@@ -198,7 +198,7 @@ class _Finder:
         return None
 
     def step(self, advance: Operation) -> Value | None:
-        """Return the value that a store adds to the loop's variable, or None for other stores."""
+        """If a store increments the loop's variable, return the step that is added. Return None for other stores."""
         maker = self.makers.get(advance.operands[2])
         if maker is None or maker.opcode != "add":
             return None
@@ -209,9 +209,9 @@ class _Finder:
         return None
 
     def is_counter(self, variable: Value, first: Operation, scope: Operation, inside: list[Operation]) -> bool:
-        """Return whether a variable is used only by loads and stores.
+        """Return whether a variable is only a loop's counter. Its value must not be used after the loop.
 
-        Each load must be one of the operations `inside` the loop, or between the store `first` and the loop's `scope`.
+        Only loads and stores may use it. Each load must be `inside` the loop, or between the store `first` and `scope`.
         """
         around = set(inside)
         for o in self.uses[variable]:
@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the terms from which `o` computes a value by sums and products.
+        """Return the opcodes of the sizes, indices and constants from which the operation `o` computes a count.
 
-        The terms are sizes, indices and positive constants, so that the result grows with the indices. Return None for
-        other operations, and for many terms.
+        A count is computed by sums and products, with positive constants, so that it grows with the indices. Return
+        None for other operations, and for counts of many terms.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -465,7 +465,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes another thread's value of `value`. `number` emits that thread's indices."""
+        """Emit code that computes the `value` of another thread. The function `number` emits that thread's indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

@@ -128,7 +128,7 @@ class BarrierSplit:
         return list(found)
 
     def begins_with_store(self, run: Run, root: Value) -> bool:
-        """Return whether a run's first access to the variable `root` is an unconditional store.
+        """Return whether a run (code between barriers) always stores to the variable `root` before any other access.
 
         Also return True if the run does not access the variable.
         """
@@ -162,12 +162,11 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again, so that all threads share variables with the same value in all threads.
+    """Split a kernel again. Threads now share each variable that has the same value in all of them.
 
-    This concerns only variables that outlive a run.
-
-    Such a variable, for example the distance in a scan, then needs no array with one element per thread. If the new
-    split has more runs, return `made`, the split with separate variables.
+    This concerns only variables that outlive a run (the code between two barriers). Such a variable, for example the
+    distance in a scan, then needs no array with one element per thread. If the new split has more runs, return `made`,
+    the split with separate variables.
     """
     shared = [v for v in made.kept if v in made.single and v not in made.uniform.varying]
     splitter = _Splitter(kernel, made.uniform, made.axis)
@@ -205,7 +204,7 @@ def _is_full(mask: Value, kernel: Kernel) -> bool:
 
 
 class _Splitter:
-    """The algorithm that divides a kernel into runs and operations that execute once for all threads."""
+    """Algorithm that divides a kernel into code that each thread executes and code that runs once for all threads."""
 
     def __init__(self, kernel: Kernel, uniform: Uniformity, axis: int) -> None:
         self.kernel = kernel
@@ -282,7 +281,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the operations in `around`, such as loops and branches, as executed once."""
+        """Mark the enclosing operations `around`, such as loops, as control flow that all threads execute together."""
         for o in around:
             if o in self.once:
                 continue
@@ -302,7 +301,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Mark a value and the operations that compute it as needed outside of all runs."""
+        """Record that code executed once for all threads needs a value and the operands from which it is computed."""
         stack = [value]
         while stack:
             value = stack.pop()
@@ -317,7 +316,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Record that a load must be executed once for all threads, or that splitting fails for an impure operation."""
+        """Mark the operation that computes a needed value: a load executes only once, side effects are not allowed."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)
@@ -328,7 +327,7 @@ class _Splitter:
             self.fine = False
 
     def share(self, root: Value) -> None:
-        """Mark a variable as shared by all threads of a block, and mark the operations that compute its values."""
+        """Record that all threads of a block share the variable `root`, so that stores to it execute only once."""
         if root in self.made.common:
             return
         self.made.common.add(root)
@@ -415,7 +414,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether an operation that executes once must not precede the operations of `run`."""
+        """Return whether it could change results to move the operation `o` before the code in `run`."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())

@@ -95,9 +95,9 @@ class _Splitter(Copier):
         return found
 
     def tests(self, condition: Value) -> list[Value]:
-        """Return the comparisons among the terms of a condition.
+        """Return those terms of a condition that are comparisons.
 
-        These are the condition itself, or the comparisons that the condition combines with AND.
+        The terms are the condition itself, or the operands that the condition combines with AND.
         """
         made = self.made.get(condition)
         if made is None:
@@ -173,7 +173,7 @@ class _Splitter(Copier):
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return a comparison in `likely` that decides a branch and has no known result, or None."""
+        """Return one of the comparisons `likely` on which a branch still depends, or None if all results are known."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":
@@ -191,7 +191,7 @@ class _Splitter(Copier):
         return None
 
     def copy_by_results(self, operation: Operation, first: Value, last: Value, likely: dict[Value, bool]) -> None:
-        """Emit copies of a loop with fewer branches, and tests of `first` and `last` that select a copy."""
+        """Emit copies of a loop for different results of its comparisons, and tests that select the copy to run."""
         test = self.open_test(operation.regions[0], likely)
         if test is None:
             self.emit_copy(operation, (first, last), role="serial")
@@ -245,13 +245,13 @@ class _Splitter(Copier):
     def copy_knowing(
         self, known: dict[Value, bool], operation: Operation, bounds: tuple[Value, Value], **attributes: Any
     ) -> None:
-        """Copy a loop with other bounds, given the results `known` of comparisons within these bounds."""
+        """Copy a loop for the index range `bounds`. In this range, comparisons have the results in `known`."""
         outside, self.known = self.known, {**self.known, **known}
         self.emit_copy(operation, bounds, role="serial", **attributes)
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the range of the indices for which all comparisons have their usual results.
+        """Return the range of loop indices for which each comparison has the result that `likely` states.
 
         The upper bound is exclusive. A bound is None if the range has no such bound.
         """
@@ -277,7 +277,7 @@ class _Splitter(Copier):
         return tests[0] if len(tests) == 1 else b.op("bitwise_and", *tests)
 
     def bound(self, value: Value) -> Value:
-        """Return the bound that a comparison tests, as a value defined before the loop."""
+        """Return the bound of a comparison as a value that code before the loop can use."""
         made = self.made.get(value)
         if made is not None and made.opcode == "constant":
             return self.builder.constant(made.attributes["value"], value.type)

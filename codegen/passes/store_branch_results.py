@@ -1,4 +1,4 @@
-"""Replacement of the results of branches by variables.
+"""Rewriting of branches, so that they store their results in variables.
 
 In: a threaded kernel. Out: the kernel in which no `if` around a synchronization point has results, unless one of the
 results is a pointer. The regions of the `if` store their results to `local` variables, which are loaded after the `if`.

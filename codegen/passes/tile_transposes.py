@@ -23,7 +23,7 @@ SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the number of rows of square tiles, given the item size of each tile's array.
+    """Return the side length in elements of square tiles, given the item size of each tile's array.
 
     A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
     """

@@ -23,7 +23,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Return the kernel with the ``short`` attribute, or the kernel itself if it has no loops to unroll."""
+    """Return the kernel. If it has short loops to unroll, its attribute ``short`` lists the extents of these loops."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (examine only sizes that matter, so that plans for many sizes share a kernel)
@@ -39,7 +39,7 @@ def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool)
 
 
 def _limits(on_gpu: bool) -> tuple[int, tuple[str, ...]]:
-    """Return the maximum extent of a loop to unroll, and the roles that such a loop may have."""
+    """Return the maximum extent of loops to unroll, and their possible kinds, such as "reduce" for reductions."""
     return (SHORT_ON_GPU, ("reduce", "parallel")) if on_gpu else (SHORT, ("reduce",))
 
 
@@ -61,7 +61,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop of a role in `roles` with an extent in `parameters`."""
+    """Return whether an operation is an innermost loop, its kind is in `roles`, and its extent is in `parameters`."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1

@@ -45,7 +45,7 @@ def unwrap_indices(kernel: Kernel) -> Kernel:
 
 
 class _Signs(FactWalk):
-    """Traversal of a kernel that finds the indices that cannot be negative."""
+    """Analysis of which indices in a kernel cannot be negative."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(Implications(kernel))
@@ -55,7 +55,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Record an operation that would adjust a negative index, if the index cannot be negative."""
+        """If an operation adjusts negative indices, but its index cannot be negative, record that it is unnecessary."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
@@ -79,7 +79,7 @@ class _Signs(FactWalk):
         return any(self.is_at_least(form, least) for found in sums for form in self.forms(found) for least in bounds)
 
     def forms(self, found: Sum) -> Iterator[Sum]:
-        """Yield a sum, and then lower bounds of this sum.
+        """Yield forms of a sum: first the sum itself, and then smaller sums, which are lower bounds of its value.
 
         In the lower bounds, loop variables are replaced by their initial values.
         """
@@ -124,7 +124,7 @@ class _Signs(FactWalk):
         return self._differences[fact]
 
     def is_at_least(self, found: Sum, least: Sum) -> bool:
-        """Return whether the sum `found` is known to be at least as large as the sum `least`."""
+        """Compare two sums. Return whether `found` can be proved to be at least as large as `least`."""
         terms, constant = _combined(found, least, -1)
         values = self.conditions.values
         return constant >= 0 and all(k > 0 and self.index.is_position(values[n]) for n, k in terms.items())
@@ -162,7 +162,7 @@ class _Signs(FactWalk):
         return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
-        """Return whether a linear sum may contain the operands of an operation instead of its result."""
+        """Return whether the operation `o` can be split: in a linear sum, its operands may replace its result."""
         return self.index.fits(o) or (not exact and o.results[0].dtype.itemsize == 8)
 
 

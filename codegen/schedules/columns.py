@@ -86,11 +86,9 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads that reduce a column together.
+    """Return the number of threads below one another in a block. These threads reduce one column together.
 
-    The order of the reduction depends on this number.
-
-    The number is also the stride, in rows, of each of these threads.
+    The order of the reduction depends on this number, which is also the stride, in rows, of each of these threads.
     """
     return GPU.block // _side(count, items, _power_of_two(count, REDUCED_COLUMNS))
 
@@ -103,7 +101,7 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """Return the loops over rows of a column reduction as a `RowNest`, or None for other kernels."""
+    """If a kernel reduces columns of arrays, return its reduction loops in a `RowNest`. Otherwise return None."""
     if not nest.levels:
         return None
     row = find_row(nest)
@@ -117,7 +115,7 @@ def find_columns(nest: Nest) -> RowNest | None:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """Return the smallest power of two that is at least `number`, or `most` if that is less."""
+    """Round a number up to a power of two. The result is at most the power of two `most`."""
     found = 1
     while found < most and found < number:
         found *= 2

@@ -104,7 +104,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def _write_planes(kernel: Kernel, nest: Nest) -> Kernel:
-    """Lower a pointwise kernel without vector accesses to a threaded kernel with two-dimensional tiles.
+    """Write a pointwise kernel as a threaded kernel over two-dimensional tiles, without vector accesses.
 
     Columns are along the innermost loop.
 
@@ -153,7 +153,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit code for up to `columns` columns from `column` on, `along` elements apart."""
+    """Emit code for a thread's columns: at most `columns` of them, beginning at index `column`, with stride `along`."""
 
     def point(position: Value) -> None:
         w.map[index] = position

@@ -25,7 +25,7 @@ from weft.codegen.schedules.writer import ThreadWriter
 
 @dataclass(slots=True)
 class Slot:
-    """Adjacent elements of one thread, one per lane.
+    """A group of adjacent elements that a thread processes together, like the lanes of a vector.
 
     `valid` states for each lane whether its element exists (None: it does). The element at the index of an invalid lane
     can be read, unless the slot is `beyond` the array. In such a slot, invalid lanes contain ones, which are safe
@@ -158,7 +158,7 @@ class LaneWriter:
         self.memo = {key: found for key, found in self.memo.items() if self._kept(key)}
 
     def point(self, operation: Operation) -> None:
-        """Emit an operation, not a store, whose result is the same for all elements of a thread."""
+        """Emit an operation once, because all elements of a thread have the same result. Stores are not supported."""
         w = self.w
         if operation.opcode == "constant":
             w.copy([operation])
@@ -225,7 +225,7 @@ class LaneWriter:
             self._remember(stores[-1], slot)  # (earlier stores may have been overwritten)
 
     def value(self, slot: Slot, lane: int, value: Value) -> Value:
-        """Return the copy of a value of the logical kernel for one lane of a slot."""
+        """Return a lane's copy of `value`, or the copy shared by all lanes if the lane has none of its own."""
         found = slot.values[lane].get(value)
         return found if found is not None else self.w.map[value]
 
@@ -299,12 +299,12 @@ class LaneWriter:
         return step if wide else 0
 
     def _align(self, pointer: Value, at: int) -> int:
-        """Return the alignment in bytes of the element that is `at` elements after the start of a vector."""
+        """Return the alignment in bytes of an element at the offset `at` (in elements) from the start of a vector."""
         size = pointer.element.itemsize
         return math.gcd(at * size, GPU.vector_bytes, size * self.lanes)
 
     def _wide(self, operation: Operation, slot: Slot) -> tuple[Value, int, list[int]]:
-        """Return the index of a vector access as a base and a constant, and the offset of each lane from this index."""
+        """Return the parts of a vector access's indices: a common base, a common constant, and one offset per lane."""
         base, offset = self.w.offsets.get(operation.operands[1], (operation.operands[1], 0))
         step = self._wide_step(operation)
         return *self._base_and_offset(self.value(slot, 0, base)), [offset + step * lane for lane in range(self.lanes)]

@@ -311,7 +311,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Emit code that waits for a word with this launch's tag, and then stores 32 bits of the value."""
+        """Emit code that polls a word until its tag is that of this launch, and then saves the word's other 32 bits."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():

@@ -44,7 +44,7 @@ class Nest:
 
     @property
     def inward(self) -> list[Operation]:
-        """The operations between the parallel loops, whose results the inner iterations share."""
+        """The operations between a parallel loop and the next inner one. All inner iterations share the results."""
         return [o for level in self.levels[1:] for o in level.before]
 
     @property
@@ -107,7 +107,7 @@ def is_spread(operation: Operation) -> bool:
 
 
 def reduction_chain(loop: Operation) -> list[Operation]:
-    """Return a loop and the loops nested in it, as far as threads can share their iterations.
+    """Return a loop and the loops nested in it. Stop before a loop whose iterations the threads cannot share.
 
     Each loop ends the body of the loop around it, and no other loop or store precedes it there. The bounds of each loop
     are invariant in the loops around it, and all loops have the same accumulators.
@@ -137,10 +137,10 @@ def reduction_chain(loop: Operation) -> list[Operation]:
 
 
 def prefers_columns(nest: Nest, loops: list[Operation]) -> bool:
-    """Return whether more bytes are accessed contiguously along the innermost parallel loop than along `loops`.
+    """Return whether adjacent threads should process adjacent columns, rather than share a row.
 
-    Only accesses inside `loops` whose element depends on a parallel loop are counted. Accesses that are contiguous
-    along both are counted only for `loops`.
+    They should if more accessed bytes are contiguous along the innermost parallel loop than along `loops`. Only
+    accesses inside `loops` that depend on a parallel loop count. Those contiguous along both count for `loops`.
     """
     if not nest.levels:
         return False

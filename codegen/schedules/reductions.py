@@ -78,7 +78,7 @@ class Team:
 
 
 def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
-    """Split the operations of an iteration into two parts, after the last loop that threads can share.
+    """Split an iteration's operations into two parts. The first part ends with the last loop that threads can share.
 
     One thread executes the second part. Return None if there is no such loop, or if the first part has atomics,
     branches or serial loops.
@@ -94,7 +94,7 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """An empty set of parameters, since the schedule of shared reductions has none."""
+    """The parameters of the schedule for shared reductions. The schedule needs none, so this class adds nothing."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:
@@ -219,9 +219,9 @@ def _distribute_loop(w: ThreadWriter, team: Team, loop: Operation) -> None:
 
 
 def _divide_threads(w: ThreadWriter, team: Team, extents: Sequence[Value]) -> tuple[list[Value], list[Value]]:
-    """Divide the threads that share an iteration of the parallel loops among nested loops.
+    """Distribute a team of threads over nested loops, so that the threads share the iterations of each loop.
 
-    Return the number of threads for each loop, and this thread's index among them.
+    Return the number of threads along each loop, and this thread's index among them.
 
     The innermost loop gets adjacent threads, as many as it has iterations. The enclosing loops get the rest.
     """
@@ -351,7 +351,7 @@ def reduce_warp(
     mask: int,
     within: Callable[[int], Value] | None = None,
 ) -> list[Value]:
-    """Emit a reduction over the lanes of a warp: `shuffled` with the XOR distances `mask`, `mask`/2, ..., 1."""
+    """Emit a butterfly reduction over a warp: XOR shuffles with the masks `mask`, ``mask // 2`` and so on to 1."""
     found = list(values)
     while mask:
         found = shuffled(w, combine, found, mask, within)

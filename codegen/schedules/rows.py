@@ -166,7 +166,7 @@ MOST_LENGTH = 2**31 - 2**16  # a tile beyond the last tile still has a valid ind
 
 
 def _kept(row: RowNest) -> int:
-    """Return the number of 32-bit registers that a thread needs for each row element in registers."""
+    """Return how many 32-bit registers a thread uses per row element, if it keeps the row in registers."""
     kept = {o.operands[0]: max(1, o.results[0].dtype.itemsize // 4) for o in row.loads()}
     return max(1, sum(kept.values()))
 
@@ -293,7 +293,7 @@ class RowWriter:
                 self.writer.point(operation)
 
     def _is_first(self) -> Value:
-        """Return whether this thread is the first thread of its row, which executes the epilogue."""
+        """Return whether this thread is the first thread of its row. Only the first thread executes the epilogue."""
         return self.w.test("equal", self.part, 0)
 
     def _synchronize(self) -> None:
@@ -377,7 +377,7 @@ class RowWriter:
         return count * self.threads * self.lanes
 
     def _slot(self, k: int, base: Value, length: Value, known: int | None = None) -> Slot:
-        """Return this thread's vector number `k` in a part of the row, as a `Slot`.
+        """Return one of this thread's vectors in a part of the row, as a `Slot`. `k` is the vector's number.
 
         The part has `length` elements and starts at `base`.
         """
@@ -389,7 +389,7 @@ class RowWriter:
         return self.writer.slot_within(base, offset, length, self._readable_length(length), whole=self.known.whole)
 
     def _readable_length(self, length: Value) -> Value:
-        """Return the number of elements that may be read from a part of `length` elements of a row."""
+        """Return how many elements may be read, given that the first `length` are valid. Subclasses may return more."""
         return length
 
     def _tiles(self, loop: Operation, accumulators: list[list[Value]]) -> list[list[Value]]:

@@ -58,7 +58,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The scans in the innermost body of the parallel loops, with their common loop.
+    """One or more scans that share a loop, with the other operations in the body of the parallel loops.
 
     `prologue` consists of the operations before the loop. `before` and `after` are the other operations in the loop:
     those that do not depend on the scans, except stores, and the rest.

@@ -76,7 +76,7 @@ class SplitReduction(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SplitReduction | None:
-    """Return the parameters of this schedule, or None for kernels that are not merged.
+    """If a kernel was merged from two kernels, return the parameters of this schedule for it, otherwise None.
 
     Unless `exact`, the launch decides how to combine the partial results.
     """
@@ -102,7 +102,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
-    """Lower a merged kernel to a kernel for GPU threads."""
+    """Lower a merged kernel (both steps of a long reduction) to a threaded kernel for the GPU."""
     (nest, partial), (rest, final) = find_parts(kernel)
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)

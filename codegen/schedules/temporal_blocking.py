@@ -33,7 +33,7 @@ class TemporalBlocking(Decision):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> TemporalBlocking | None:
-    """Return the schedule parameters in the kernel's attributes, or None for other kernels."""
+    """If this schedule fits a kernel, return the parameters from the kernel's attributes, otherwise None."""
     given = kernel.attributes.get("schedule")
     return given if isinstance(given, TemporalBlocking) else None
 
@@ -55,7 +55,7 @@ class _StepWriter:
         self.constants = kernel.constants()
 
     def copy(self, operations: tuple[Operation, ...] | list[Operation]) -> None:
-        """Copy operations, and distribute the elements of each tile over the threads."""
+        """Emit a thread's code for `operations`. For each tile, the threads divide the elements among themselves."""
         for o in operations:
             if o.opcode == "local":
                 self.w.map[o.results[0]] = self.w.shared_array(o.results[0].element, o.attributes["count"])
@@ -93,7 +93,7 @@ class _StepWriter:
         self.w.map = outside
 
     def _set_indices(self, levels: list[Operation], extents: list[int], slot: int) -> None:
-        """Set the indices of the loops over a tile to those of this thread's element number `slot`."""
+        """Set the indices of the loops over a tile, so that they select element number ``slot + thread index``."""
         w = self.w
         rest = w.thread
         for level, extent in list(zip(levels, extents, strict=True))[:0:-1]:

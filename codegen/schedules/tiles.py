@@ -120,7 +120,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles of one block. `held` contains one array in shared memory per transposed load."""
+    """Writer of the tiles of one block. For each transposed load, `held` contains an array in shared memory."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit a loop over the tiles of this block, or only one tile if all tiles are complete."""
+        """Emit a loop over this block's tiles. If all tiles of an array are complete, each block has one tile."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)

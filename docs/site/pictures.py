@@ -29,7 +29,7 @@ def _image(figure: Figure, values: np.ndarray, cmap: str = "viridis", **options:
 
 
 def _balanced(figure: Figure, values: np.ndarray, share: float = 99.5) -> None:
-    """Draw signed values with white at zero. A share of the values in percent lies within the colors."""
+    """Draw signed values in colors, with white at zero. The color scale covers `share` percent of the values."""
     limit = float(np.percentile(np.abs(values), share)) or 1.0
     _image(figure, values, "RdBu_r", vmin=-limit, vmax=limit)
 

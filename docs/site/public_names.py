@@ -29,7 +29,7 @@ class PublicName:
 
     @property
     def needs_example(self) -> bool:
-        """Whether the docstring must have an example: for everything but objects such as `weft.cuda.gpus`."""
+        """Whether the docstring must have an example, which is true for functions, classes and properties."""
         return callable(self.target) or isinstance(self.target, property)
 
     @cached_property

@@ -96,7 +96,7 @@ def escape(text: str) -> str:
 
 
 def entries(shown: Iterable[PublicName], names: dict[str, PublicName]) -> str:
-    """Return a table of names, and the entry of each."""
+    """Return a summary table of the names in `shown`, followed by a detailed entry for each name."""
     listed = list(shown)
     return summary_table(listed) + "\n" + "\n".join(describe(name, names, link_to_numpy(name)) for name in listed)
 
@@ -110,7 +110,7 @@ def link_to_numpy(name: PublicName) -> str:
 
 
 def function_pages(names: dict[str, PublicName]) -> Pages:
-    """Return the pages of weft's functions under NumPy's names."""
+    """Return the reference pages of weft's array functions, one page for each group of functions."""
     pages: Pages = {}
     module_of = {name: OWN._origin[name][0].rpartition(".")[2] for name in OWN._origin}  # type: ignore[attr-defined]
     for slug, (title, shown) in GROUPS.items():

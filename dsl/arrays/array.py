@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return `value.__class__` as the code `depth` frames up the stack should see it."""
+    """Return the class that `value.__class__` has for a caller. The caller is the frame `depth` levels up the stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 
@@ -302,8 +302,8 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return `value` as a NumPy float64."""
-        return np.float64(value)  # (`statistics.mean` calls the type of its data)
+        """Return a NumPy float64 instead of a `Scalar`, because `statistics.mean` calls the class of its data."""
+        return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)
     # (a scalar is immutable)
@@ -470,7 +470,7 @@ def expr_of(array: Array) -> Expr:
 
 
 def as_operand(value: Any) -> tuple[Expr, type | None]:
-    """Return an operand's expression, and its type if this is `int`, `float` or `complex`, else None.
+    """Return an operand's expression and type. The type is `int`, `float` or `complex`, or None for all other operands.
 
     Raises TypeError if the value cannot become an array, and OverflowError for an integer beyond 64 bits.
     """
@@ -578,7 +578,7 @@ def layout(array: Array) -> View:
 
 
 def start() -> Location:
-    """End the current recording if it is long, and return the user's call site."""
+    """Start recording an operation: if much work is pending, evaluate it first. Return the user's call site."""
     where = user_location(3)
     cut(recording.epoch or current_epoch(), where)
     return where

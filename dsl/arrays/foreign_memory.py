@@ -81,7 +81,7 @@ def storage_at_address(
 
 
 def storage_of_interface(desc: dict[str, Any], owner: object = None, sync: bool = True) -> Shown:
-    """Return a storage over the memory of a CUDA array interface, and a view of it, as `storage_over` does.
+    """Return a storage over the memory of a CUDA array interface, and a view of this storage (see `storage_over`).
 
     The storage keeps `owner` alive. If `sync` is true, wait for the stream that the interface names.
     """

@@ -132,7 +132,7 @@ def _normalize(item: Any) -> Any:
 
 
 def _axes_of(item: Any) -> int:
-    """Return the number of axes that an item of an index, as `_normalize` returns it, indexes."""
+    """Return how many axes of an array are indexed by one item of an index. `_normalize` has converted the item."""
     if item is None or item is Ellipsis or isinstance(item, _BOOLS):
         return 0
     return item.ndim if isinstance(item, (Array, np.ndarray)) and item.dtype == bool else 1
@@ -362,7 +362,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Return the offsets that the index arrays add, and the `gather` terms of the basic part."""
+    """Split an index into the offsets from its index arrays, and the `gather` terms for its slices and integers."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms

@@ -95,7 +95,7 @@ class KeyText(ObjectText):
         return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
-        """Emit code that begins the memo key of ``array[key]`` with the array's view and the storage's shape."""
+        """Emit code for the first part of the memo key of ``array[key]``: the array's view and its storage's shape."""
         t = self._t
         self._branch_on_type("shown", self._own, {"Array": "shown.array"})
         t.label("shown.array")
@@ -332,9 +332,9 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to ``slow`` for elements in `Storage.host`, otherwise to `there`.
+        """Emit code that leaves the fast path for ``slow`` if `Storage.host` is set, and else goes to label `there`.
 
-        These are small GPU arrays in host memory, and arrays that share memory with other code.
+        `Storage.host` is set for small GPU arrays in host memory, and for arrays that share memory with other code.
         """
         t, host = self._t, self._field(storage, "Storage.host")
         tests = [t.new(f"icmp eq ptr {host}, {nothing}") for nothing in ("null", self._known["None"])]

@@ -1,4 +1,4 @@
-"""Machine code that records memoized array operations (native recorders).
+"""Native recorders: machine code that records an array operation if a memo contains the operation's expression.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case, a builtin looks up its key in the memo, and then records an operation, records

@@ -69,7 +69,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to ``slow`` if the first operand is a small array in CPU memory.
+        """Emit code that leaves the fast path (label ``slow``) if the first operand is a small array in CPU memory.
 
         Python may execute such an operation immediately. An operation of two arrays is recorded if the second one is
         pending.
@@ -159,7 +159,7 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit code that looks up an operation with a kernel argument, as `look_up_slotted` does."""
+        """Emit the code of `look_up_slotted`: find the memoized result of an operation on a scalar kernel argument."""
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")
@@ -211,7 +211,7 @@ class _Operator(KeyText):
         self._show()
 
     def _assign(self) -> None:
-        """Emit code that makes the memoized expression the first operand's new value, as `fusion.assign` does."""
+        """Emit code that replaces the first operand's value by the memoized expression, as `fusion.assign` does."""
         t, known = self._t, self._known
         self._branch_on_type("written", self._own, {"Array": "written.array"})
         t.label("written.array")

@@ -53,7 +53,7 @@ def _operators() -> Iterator[tuple[np.ufunc, str]]:
 
 
 def reflect_numbers(slow: Callable[..., Any]) -> Builtin:
-    """Return machine code for ``__array_ufunc__`` that calls reflected operators, or else `slow`."""
+    """Return machine code for ``__array_ufunc__``. It calls a reflected operator if possible, or else calls `slow`."""
     objects = (*_OBJECTS.values(), dict(_operators()), slow)
     words = [*map(python_function, _FUNCTIONS), *map(id, objects), CALLERS.buffer_info()[0]]
     return Builtin(NAME, _Reflect().text(), words, (*objects, CALLERS), slow.__name__, builtin_docstring(slow))

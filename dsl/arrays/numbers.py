@@ -47,7 +47,7 @@ _call_sites: dict[CallSiteKey, _CallSite] = {}
 
 
 class SlotKey(tuple[Any, ...]):
-    """The memo key of an operation with a scalar in a slot, with the slot's number instead of the scalar's value."""
+    """The memo key of an operation. It identifies a scalar by the number of a kernel argument, not by its value."""
 
     __slots__ = ()
     slot = property(lambda self: self[8])
@@ -80,7 +80,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
 
 
 def memoize_slotted(key: SlotKey, node: Any, epoch: Epoch) -> None:
-    """Memoize an operation with a kernel argument, if the argument is in the recording's last slot."""
+    """Memoize an operation on a scalar if the scalar is the kernel argument that the recording added last."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()
@@ -115,7 +115,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Store the memo key of an operation with a constant scalar, for later removal by `changes`."""
+    """Store the memo key of an operation on a scalar, so that the function `changes` can delete the memo entry."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)
@@ -144,7 +144,7 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether operand `which`, a Python scalar, can be a kernel argument.
+    """Return whether a Python scalar can be a kernel argument. The scalar is operand number `which` of `node`.
 
     This is impossible if the scalar's value selects the loop, or if some values raise errors.
     """

@@ -184,7 +184,7 @@ def call_numpy(
     options: dict[str, Any],
     taken: Callable[[Any], Any] = from_host,
 ) -> Any:
-    """Call a NumPy function on the host with weft arrays. The function `taken` converts new results."""
+    """Call a NumPy function on the host with weft arrays. Convert new results with the function `taken`."""
     if not Listening.listeners and PLAIN.issuperset(map(type, (*arguments, *options.values()))):
         result = function(*arguments, **options)
         alone = type(result) is np.ndarray and sys.getrefcount(result) == ALONE
@@ -256,9 +256,9 @@ def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..
 
 
 def _in_place_of(outs: tuple[Any, ...], result: object, taken: Callable[[Any], Any]) -> Any:
-    """Return a ufunc's results, with weft arrays in `outs` in place of the results written to them.
+    """Return a ufunc's results. If a result was written to a weft array in `outs`, return this weft array instead.
 
-    The other results are converted by `taken`.
+    The function `taken` converts the other results.
     """
     several = result if isinstance(result, tuple) else (result,)
     found = tuple(o if isinstance(o, Array) else taken(r) for o, r in zip(outs, several, strict=True))

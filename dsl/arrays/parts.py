@@ -90,13 +90,13 @@ class ReadOnlyPart(Part, ReadOnly):
 
 
 def owner_of(part: Part) -> Array:
-    """Return the complex array of a part, as a read-only view if the part is read-only."""
+    """Return the complex array of which `part` is the real or imaginary part. The result is read-only if `part` is."""
     owner = part._owner
     return wrap(owner._storage, owner._view, ReadOnly) if isinstance(part, ReadOnly) else owner
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and of its storage if only a `Part` refers to the two."""
+    """Return the reference counts of a complex array and its storage when only a `Part` (like `x.real`) uses them."""
 
     class Held:
         def __init__(self) -> None:

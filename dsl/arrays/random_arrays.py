@@ -72,7 +72,7 @@ def note_draw(device: Any, name: str, nbytes: int) -> None:
 
 
 def drawing(generator: np.random.Generator, name: str, other: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a generator method that calls `draw_array` or, if that returns None, `other`."""
+    """Return a method of a random number generator. It calls `draw_array`, or `other` if `draw_array` returns None."""
 
     @wraps(getattr(generator, name))
     def method(*arguments: Any, **options: Any) -> Any:

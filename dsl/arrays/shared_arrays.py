@@ -164,7 +164,7 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return the view that `change` makes of an array's memory, or None if only a copy is possible."""
+    """Call `change` on a NumPy array over an array's memory. Return the resulting view, or None if it needs a copy."""
     seen = shared_array(array)
     if seen is None:
         return None
@@ -263,7 +263,7 @@ _failures: dict[tuple[int, int, int], BaseException] = {}
 
 
 def _keep_failure(array: Array, frame: FrameType, error: BaseException) -> None:
-    """Keep an array's evaluation error, which `interface` raises after the buffer request.
+    """Store an array's evaluation error, so that `interface` can raise it after the buffer request.
 
     All other errors only mean that the array cannot be a buffer.
     """

@@ -345,7 +345,7 @@ def is_short_power(op: str, base: Any, exponent: Any = None, *_: Any) -> bool:
 
 
 def _numpys_options(out: Any, where: Any, dtype: Any, casting: str, signature: Any, sig: Any) -> dict[str, Any]:
-    """Return the necessary options of a call to NumPy's ufunc. The function of another library may not know others."""
+    """Return the options of a ufunc call that differ from the defaults. Other libraries may not know all options."""
     options = {k: v for k, v in (("out", out), ("dtype", dtype)) if v is not None}
     options |= {k: v for k, v in (("signature", signature), ("sig", sig)) if v is not ABSENT}
     options |= {} if where is True else {"where": where, "out": out}

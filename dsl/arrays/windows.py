@@ -101,7 +101,7 @@ def window(array: Array, shape: tuple[int, ...], strides: tuple[int, ...], offse
 
 
 def layout(array: Array) -> View:
-    """Return the layout of an array or, for a `Part`, of the complex array.
+    """Return the layout of an array. For a `Part` (real or imaginary part), return the layout of its complex array.
 
     The strides and offsets that `window` receives refer to this layout.
     """

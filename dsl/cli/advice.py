@@ -73,7 +73,7 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
 
 
 def _host_calls(one: LineTime, least: float) -> list[str]:
-    """Return sentences about a line's NumPy functions that take at least `least` seconds on the host."""
+    """Return a message for each NumPy function that a line executes on the host for `least` seconds or more."""
     found = []
     for kernel in one.kernels:
         name = kernel.note.name.removesuffix(" on the host")
@@ -122,7 +122,7 @@ def _limits(measured: Measured, line: Line, one: LineTime) -> list[str]:
 
 
 def name_package(package: str) -> str:
-    """Return the words that stand for the code of `package` in a sentence about a line's host time."""
+    """Return the name of a package for messages about host time. The package "" is the user's Python code."""
     return {"": "Python", "weft": "weft's recording and planning"}.get(package, package)
 
 

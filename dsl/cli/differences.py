@@ -43,7 +43,7 @@ class ResultComparison:
     scales: tuple[float, ...]
 
     def _rounded_scale(self, difference: float, precision: float) -> float | None:
-        """Return the smallest of `scales` for which a difference is a rounding error, or None if there is none."""
+        """Return the smallest magnitude in `scales` at which `difference` can be a rounding error, or None."""
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:
@@ -129,7 +129,7 @@ class ResultComparison:
 
 
 def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> bool:
-    """Return whether arrays agree within `limit`, except for the signs of whole columns or rows."""
+    """Return whether two arrays differ only in the signs of whole columns or rows, apart from errors up to `limit`."""
     for axis in range(wanted.ndim):
         signs = np.sign(np.sum(np.conj(wanted) * found, axis=axis, keepdims=True).real)
         if np.abs(wanted - signs * found).max() <= limit:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownPlan:
-    """A plan on the page of ``weft explain``, with the numbers of its kernels.
+    """A plan on the page of ``weft explain``. The page identifies each kernel of the plan by its number in `numbers`.
 
     `seconds` is the total time of the kernels that no slower plan contains.
     """

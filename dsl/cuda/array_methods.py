@@ -87,9 +87,7 @@ METHODS: dict[str, Any] = {
 
 
 def _values(self: MemoryArray, wanted: str) -> Array:
-    """Return a copy of a `MemoryArray` as an `Array`, to provide the attribute `wanted`.
-
-    A `MemoryArray` supports no arithmetic.
+    """Copy a `MemoryArray` to an `Array`, because only `Array` has the attribute whose name is given by `wanted`.
 
     Raises AttributeError for arrays of records, dates or text, and for unknown names.
     """

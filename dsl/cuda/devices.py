@@ -131,7 +131,7 @@ class Context:
         return MemoryInfo(*self.device.device.memory_info())
 
     def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle with which another process can open the array whose `gpu_data` is `memory`."""
+        """Return a handle with which another process can open an array. `memory` is the `gpu_data` of this array."""
         array = getattr(memory, "array", None)
         if array is None:
             raise ValueError(

@@ -133,7 +133,7 @@ class DeviceArrayMethods:
 
     @property
     def stream(self) -> int:
-        """Return 0, the default stream, because an array can be used in any stream.
+        """Return 0, the default stream, because arrays have no stream of their own. Any stream can use an array.
 
         Examples
         --------
@@ -336,7 +336,7 @@ class MemoryArray(DeviceArrayMethods):
         return values if dtype is None else values.astype(dtype)
 
     def copy(self) -> Any:
-        """Return a copy: a `MemoryArray` of records, dates or text, otherwise an `Array`."""
+        """Return a copy: a `MemoryArray` if the elements are records, dates or text, and otherwise an `Array`."""
         values = self.numpy()
         if not lacks_arithmetic(self.dtype):
             return convert(values)

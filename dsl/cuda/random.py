@@ -185,7 +185,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _jump_images() -> np.ndarray:
-    """Return the states 2**64 steps after each of the 128 states that have a single set bit.
+    """Advance the 128 generator states that have a single set bit by 2**64 steps, and return the resulting states.
 
     The result has shape (128, 2). The first 64 states have a bit of s0 set, the others a bit of s1.
     """
@@ -197,7 +197,7 @@ def _jump_images() -> np.ndarray:
 
 
 def _map(images: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Apply a linear function of the bits of a state to each of the generator states `words`.
+    """Apply a linear function, which maps 128 bits to 128 bits, to each generator state in the array `words`.
 
     The array `images` contains the results of the function for the 128 states that have a single set bit. One table
     lookup maps each byte of a state.

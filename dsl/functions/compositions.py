@@ -77,7 +77,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls a copy made by `compose` for GPU arrays, and `function` for other arrays."""
+    """Return a function that calls weft's copy of a NumPy function for GPU arrays, and NumPy's for other arrays."""
     composed = compose(function)
 
     @wraps(composed)
@@ -91,7 +91,7 @@ def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_index(theirs: Any) -> Any:
-    """Return a counterpart of `numpy.r_`, `numpy.mgrid` or a similar object that creates weft arrays."""
+    """Return a counterpart of an object such as `numpy.r_` or `numpy.mgrid`. The counterpart creates weft arrays."""
     kind = type(theirs)
     index = next(vars(each)["__getitem__"] for each in kind.__mro__ if "__getitem__" in vars(each))
     name = next(name for name, value in vars(np).items() if value is theirs)

@@ -249,7 +249,7 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
 
 
 def _filled(name: str, value: int | None) -> Callable[..., Array]:
-    """Return `zeros`, `ones` or `empty`. The elements of its arrays are `value`, or uninitialized if that is None."""
+    """Return `zeros`, `ones` or `empty`. The function fills arrays with `value`, or not at all if `value` is None."""
 
     def function(
         shape: ShapeLike,
@@ -291,7 +291,7 @@ def _made_like(
 
 
 def _filled_like(name: str, make: Callable[..., Array]) -> Callable[..., Array]:
-    """Return `zeros_like`, `ones_like` or `empty_like`, which make arrays with `make`."""
+    """Return the function `zeros_like`, `ones_like` or `empty_like`. It creates arrays with the function `make`."""
 
     def function(
         a: ArrayLike,

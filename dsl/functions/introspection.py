@@ -76,7 +76,7 @@ def isscalar(element: Any) -> bool:
 
 
 def _extent(array: Array, address: int) -> np.ndarray:
-    """Return a NumPy array with the address range of `array`, whose storage starts at `address`.
+    """Return a NumPy array that occupies the same addresses as `array`. The storage of `array` starts at `address`.
 
     The result serves only to test for shared memory, so its elements must not be read.
     """

@@ -100,7 +100,7 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether each index along the axis selects 2 to `most` contiguous elements in host memory.
+    """Return whether an index along the axis selects a contiguous row in host memory that has 2 to `most` elements.
 
     A kernel would copy these elements in an inner loop, which takes three times as long as one loop over a merged axis.
     """
@@ -296,7 +296,7 @@ def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
-    """Shift the view `seen` of `node` cyclically by `by` elements along an axis."""
+    """Shift an array cyclically along an axis. The array is the view `seen` of `node`, and `by` is the distance."""
     shape, steps, start_at = seen
     strides = contiguous_strides(shape)
     made = fusion.empty(shape, node.dtype)

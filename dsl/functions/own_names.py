@@ -217,7 +217,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return the loaded weft modules that contain functions of this table."""
+        """Return the loaded weft modules that contain functions of this mapping, such as ``weft`` and ``weft.dsl``."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         faces = sys.modules.get("weft.dsl.script.numpy_face")
         return [*filter(None, map(sys.modules.get, names)), *([faces.submodule(self._numpys)] if faces else ())]
@@ -253,7 +253,7 @@ _ON_ANY_DEVICES = frozenset("can_cast common_type einsum_path may_share_memory r
 
 
 def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Wrap the creation function `own`, so that NumPy's function creates small arrays."""
+    """Wrap weft's function `own`, such as `zeros`. If the new array is small, the wrapper calls NumPy's function."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:
@@ -287,7 +287,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `own`, which inspects arrays, so that NumPy's function handles arrays in host memory."""
+    """Wrap weft's function `own`, such as `shape`. For arrays in host memory, the wrapper calls NumPy's function."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

@@ -148,7 +148,7 @@ def _at(rows: Array, indices: Any) -> Array:
 
 
 def _or_nan(rows: Array, found: Any) -> Any:
-    """Return the quantiles `found`, replaced by NaN for each row that contains a NaN."""
+    """Replace the quantiles of each row that contains a NaN by NaN. The array `found` contains the quantiles."""
     if dtype_kind(rows.dtype) not in "fc":
         return found
     last = rows[..., -1]
@@ -158,9 +158,9 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the last `more` axes of `found` to the front, and apply `keepdims` and `out`.
+    """Move the axes of the requested quantiles, the last axes of `found`, to the front. Apply `keepdims` and `out`.
 
-    These axes are those of the array of requested quantiles.
+    `more` is the number of these axes.
     """
     kept = found.ndim - more
     if more and kept:

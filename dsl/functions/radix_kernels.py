@@ -167,10 +167,7 @@ def clear_counters(counters: Any) -> None:
 
 @device
 def sum_of_warps(counters: Any) -> Any:
-    """Return the number of elements in the tile that have this thread's digit.
-
-    A thread's digit is its index in the block.
-    """
+    """Return how many elements of the tile have the digit `threadIdx.x`, by adding the counts of all warps."""
     total = np.uint32(0)
     for k in range(WARPS):
         total += counters[k * DIGITS + threadIdx.x]
@@ -399,7 +396,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return the device functions that sort a tile by a digit in shared memory, and write it to global memory."""
+    """Return two device functions: one sorts a tile by a digit in shared memory, one writes a tile to global memory."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device

@@ -189,7 +189,7 @@ class RadixSort:
         Rows(device, operand, out, rows, n, order_of(dtype, self.descending), self.numbered).run()
 
     def describe(self, shape: tuple[int, ...], dtype: np.dtype) -> str:
-        """Return a description of the kernels for the plan's explanation."""
+        """Describe the kernels of a sort in a text that `weft.explain` shows."""
         sizes = measure(prod(shape[:-1]), shape[-1], dtype, self.numbered)
         how = (
             "rows within blocks"

@@ -127,7 +127,7 @@ def reduce(
 
 
 def _is_scannable(op: str, kind: np.dtype) -> bool:
-    """Return whether an op has an identity element, and maps elements of a dtype to this dtype."""
+    """Return whether an op has an identity element and, for operands of the dtype `kind`, results of the same dtype."""
     return find_op(op).identity is not None and (op[:7] != "logical" or kind.kind == "b")
 
 
@@ -161,7 +161,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 
 def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr:
-    """Return `node` with `neutral`, by default the op's identity element, where the mask `where` is false."""
+    """Where a mask is false, replace the elements of `node` by `neutral` (if None, by the op's identity element)."""
     mask = as_operand(as_mask(where))[0]
     if len(mask.shape) > len(node.shape):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")

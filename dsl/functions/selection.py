@@ -59,7 +59,7 @@ _WEAK = {bool, int, float, complex}
 
 
 def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`, with None for a Python int that excludes no value of an integer `dtype`."""
+    """Return the bounds of `clip`. A Python int that has no effect on arrays of an integer `dtype` becomes None."""
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
         low = None if type(low) is int and low <= limits.min else low

@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices along an axis (short slices, on a GPU)."""
+    """Return whether kernels can find the unique slices (rows) along an axis. They must be short, and on a GPU."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -109,7 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Return the sorted values or rows, and their original indices (None for values if `numbered` is false)."""
+    """Sort values or rows. Also return their original indices, or None if neither `rows` nor `numbered` is true."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:

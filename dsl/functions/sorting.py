@@ -41,7 +41,7 @@ On a GPU, a stable radix sort is used. NaNs are last in ascending and in descend
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether kernels should sort an array along an axis (on a GPU, for common dtypes)."""
+    """Return whether weft, instead of NumPy, should sort an array along an axis. The array must be on a GPU."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:
@@ -90,7 +90,7 @@ def _along_rows(node: Expr, order: Expr) -> Expr:
 
 
 def _lexical(keys: list[Expr], descending: bool, location: Location) -> Expr:
-    """Return the indices that sort the rows of several keys together, where the last key is the primary key."""
+    """Return the indices that sort each row by several keys, like `numpy.lexsort`. The last key is the primary key."""
     order = _ordered(keys[0], descending, True, location)
     for key in keys[1:]:
         nearer = _ordered(_along_rows(key, order), descending, True, location)

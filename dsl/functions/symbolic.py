@@ -69,7 +69,7 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Split `value`, the argument at position `number`, into the values of its symbols.
+        """Return one value for each SymPy symbol that an argument stands for. `number` is the argument's position.
 
         The argument stands for a symbol or a matrix of symbols.
         """

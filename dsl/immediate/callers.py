@@ -73,7 +73,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Classify a stack frame's code: a library without weft, a program module without weft imports, or other code."""
+    """Return `LIBRARY` for packages that do not use weft, `PROGRAM` for user code without weft imports, or `OTHER`."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM

@@ -234,7 +234,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function for writes to small arrays, and `own` for other writes."""
+    """Return a wrapper of the function `own`. To write to a small array, the wrapper calls the NumPy function `numpys` instead."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

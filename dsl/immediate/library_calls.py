@@ -26,7 +26,7 @@ _UNUSUAL = frozenset({"out", "copy", "overwrite_input", "like", "subok", "device
 
 
 def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a NumPy function on small weft arrays for a library.
+    """Run NumPy's implementation of a function that a library has called with small weft arrays.
 
     Return `MISSED` if a weft array is not small or not in host memory, or if the function may write to an argument.
     """
@@ -46,7 +46,7 @@ def _most_arguments(function: Callable[..., Any]) -> float:
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Call a method of a ufunc on small weft arrays for a library.
+    """Run NumPy's implementation of a ufunc method that a library has called with small weft arrays.
 
     Return `MISSED` if a weft array is not small or not in host memory, or if the method may write to an argument.
     """

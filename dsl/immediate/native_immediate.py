@@ -66,7 +66,7 @@ def make_immediate(
     table: Mapping[Any, Any] | None = None,
     owner: str = "weft",
 ) -> Builtin:
-    """Return native code that calls NumPy's function for small arrays in host memory, and `slow` otherwise.
+    """Return native code that calls NumPy for small arrays in host memory, and otherwise calls the function `slow`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return the action of native code for an operand above the usual size limit."""
+    """Return how to execute an operation that is alone (nothing fuses with it) on an array above the usual size limit."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:
@@ -207,7 +207,7 @@ def _is_operator(name: str, methods: Mapping[str, Any]) -> bool:
 
 
 def _mode_of(name: str) -> Mode | None:
-    """Return the mode of the native code for the NumPy function `name`, or None if weft's function stays in Python."""
+    """Return which kind of native code (`Mode`) replaces the function `name`, or None if the Python code is kept."""
     kinds = (
         (_PRODUCTS, Mode.PRODUCT),
         (_VIEWS, Mode.VIEW),
@@ -221,7 +221,7 @@ def _mode_of(name: str) -> Mode | None:
 
 
 def _native_function(own: OwnNames, name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return native code that calls NumPy's function `name` for small arrays, and `slow` otherwise.
+    """Return native code that calls NumPy's function `name` for small arrays, and otherwise calls the function `slow`.
 
     Return `slow` itself if the function stays in Python.
     """

@@ -374,7 +374,7 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads the array and the key of an index operation, and the NumPy array over the elements.
+        """Emit code that loads an index operation's weft array, the NumPy array that holds its elements, and the key.
 
         Return the array, the NumPy array (a new reference) and the key.
         """
@@ -421,7 +421,7 @@ class _Immediate(ResultText):
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
-        """Emit code that gives an array a storage over the memory of its values, and jumps to ``show.new``."""
+        """Emit code that creates a `Storage` object, which adopts a NumPy array's memory. The code then branches to ``show.new``."""
         t, known = self._t, self._known
         t.label("adopt")
         device, values = self._field(first, "Array._device"), self._field(first, "Array._values")

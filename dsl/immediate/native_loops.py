@@ -88,7 +88,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return native code that calls an op's inner loop for small arrays, and `following` for other operands.
+    """Return native code that calls a ufunc's inner loop for small arrays, and otherwise calls the builtin `following`.
 
     Return `following` itself if floating-point flags cannot be read on this machine.
 
@@ -126,7 +126,7 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the addresses that the code of every builtin uses, or () if floating-point flags cannot be read."""
+    """Return the addresses that every builtin needs, such as that of ``fetestexcept``. If the C library lacks this function, return ()."""
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):

@@ -44,7 +44,7 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> str:
-        """Emit a branch to `otherwise` if a pointer is null, and to `name` if not."""
+        """Emit a null check. If a pointer is null, the code branches to the label `otherwise`. If not, it continues at the label `name`."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 
@@ -102,7 +102,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `otherwise` unless each item of a tuple is an int, a slice, or has a type in `table`."""
+        """Emit a branch to the label `otherwise` if the type of a tuple item is neither int nor slice nor in `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")
@@ -110,7 +110,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to `on` for int, slice and the types in `table`, and to `otherwise` for other types."""
+        """Emit a branch to the label `on` if a type is int, slice or in `table`, and to the label `otherwise` if not."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

@@ -61,10 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """The action of native code for an operand above the usual size limit.
-
-    The action is taken if no operation would fuse with the function.
-    """
+    """The way to execute an operation that is alone (nothing fuses with it) on an array above the usual size limit."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array
@@ -157,7 +154,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _check_cast(self, dtype: str, kind: str) -> None:
-        """Emit a branch to ``give.up`` unless NumPy's cast of the first operand to a dtype gives weft's result."""
+        """Emit a branch to ``give.up`` if NumPy and weft may cast the first operand to a dtype with different results."""
         t, known = self._t, self._known
         for name, table, key in (("kind", "kinds of dtypes", kind), ("cast", "casts", dtype)):
             found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
@@ -180,7 +177,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp sgt i64 {size}, {self._larger(self._limit)}", "give.up", "operand.weak")
 
     def _larger(self, limit: str) -> str:
-        """Emit code that computes the larger of a limit and the number of elements in `_alone`."""
+        """Emit code that computes the larger of two element counts: `limit`, and the count that is stored in the stack slot `_alone`."""
         t = self._t
         alone = t.load(self._alone, 0)
         return t.new(f"select i1 {t.new(f'icmp sgt i64 {alone}, {limit}')}, i64 {alone}, i64 {limit}")
@@ -253,7 +250,7 @@ class OperandText(ObjectText):
         t.end_loop(f"{name}.number", reached=True)
 
     def _values(self, name: str, thing: str) -> str:
-        """Emit code that loads the pointer to the NumPy array over a weft array's elements.
+        """Emit code that loads the address of the NumPy array that holds a weft array's elements.
 
         The code branches to ``give.up`` if there is no such array, or if the operands are on different devices.
         """
@@ -385,13 +382,13 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that records whether the element count `size` exceeds the usual limit."""
+        """Emit code that sets the flag `_shifted` if `size` elements exceed the usual limit of immediate execution."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
 
     def _is_alone(self, name: str, values: str, size: str) -> None:
-        """Emit a branch to ``few`` if nothing fuses with an op on a medium-sized array.
+        """Emit a branch to ``few``, the label for small arrays, if nothing fuses with an op on a medium-sized array.
 
         The code has the effect of `small_work.is_alone`, for calls outside of weft's modules. If the builtin has no
         action for such arrays (`Alone.NOTHING`), the code that `_is_exact` emits follows.
@@ -427,9 +424,10 @@ class OperandText(ObjectText):
         t.jump(f"{name}.few", f"{name}.reduced")
 
     def _look_up_site(self, name: str, few: str) -> None:
-        """Emit a branch to ``lone`` if `few` holds and the call site has a positive count in `ALONE`.
+        """Emit code that looks up the call site in `ALONE`, the table of call sites whose last operation did not fuse.
 
-        The code decrements the count, as `was_evaluated_alone` does.
+        If the table has a positive count for the site, and the run-time bool `few` is true, the code decrements the count,
+        as `was_evaluated_alone` does, and branches to ``lone``. Otherwise, it branches to ``give.up``.
         """
         t, known = self._t, self._known
         frame = self._check(t.new(f"call ptr {known['PyEval_GetFrame']}()"), f"{name}.framed", "give.up")
@@ -458,9 +456,9 @@ class OperandText(ObjectText):
         t.jump("give.up", f"{name}.lone")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` if an array is within the limit of exact reductions, such as a maximum.
+        """Emit a branch to ``few`` if a reduction is exact (such as a maximum), and the array is within the higher size limit of exact reductions.
 
-        This limit is larger than the usual one, and applies to reductions of a whole contiguous array.
+        The label ``few`` is that of small arrays. The limit applies to reductions of a whole contiguous array.
         """
         t = self._t
         t.store("0", self._many, 0)
@@ -487,9 +485,9 @@ class OperandText(ObjectText):
         t.do(f"br label %{on}")
 
     def _is_by_blas(self, name: str, axes: Sequence[str], number: str, length: str, products: str) -> None:
-        """Emit a branch to ``small`` if BLAS should compute a matrix product with a large operand and few elements.
+        """Emit code that tests whether BLAS should compute a matrix product with a large operand, but a small result.
 
-        Otherwise, the code branches to ``give.up``.
+        If so, the code branches to ``small``, the label for accepted operands, otherwise to ``give.up``.
         """
         t, known = self._t, self._known
         t.store("0", self._many, 0)

@@ -50,7 +50,7 @@ _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.flo
 
 
 def _casts() -> dict[Any, int]:
-    """Return, for each object that denotes a dtype, the source dtypes for which NumPy's cast gives weft's result.
+    """Return a dict that maps each dtype, in all its notations, to the source dtypes from which NumPy and weft cast with the same result.
 
     The source dtypes are a bit mask (see `types_of`). Casts that discard imaginary parts are left out, because they warn.
     """

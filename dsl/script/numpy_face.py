@@ -29,7 +29,7 @@ _METHODS = types.MethodDescriptorType, types.WrapperDescriptorType
 
 class _NdarrayMeta(ABCMeta):  # (a class may derive from both an abstract class and `numpy.ndarray`)
     def __new__(mcls, name: str, bases: tuple[type, ...], members: dict[str, Any], **options: Any) -> Any:
-        """Create the substitute class or, for a subclass of it, a subclass of `numpy.ndarray`."""
+        """Create a class. If a base is weft's substitute for `numpy.ndarray`, replace this base by `numpy.ndarray`."""
         if not any(type(base) is mcls for base in bases):
             return super().__new__(mcls, name, bases, members, **options)
         real = tuple(np.ndarray if type(base) is mcls else base for base in bases)

@@ -103,7 +103,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load an extension module from a frame of weft, so that its imports are not redirected.
+    """Load an extension module. Its imports of NumPy are not redirected, because this function of weft is their caller.
 
     The functions of a module that belongs to the program are wrapped, because they may require NumPy arrays or write to
     their arguments.
@@ -204,7 +204,7 @@ def _redirect_children(spawn: Any) -> None:
 
 @contextlib.contextmanager
 def isolated(folder: str | Path, to_weft: bool) -> Iterator[None]:
-    """Within a ``with`` block, redirect NumPy imports in `folder` if `to_weft`, otherwise none.
+    """Within a ``with`` block, redirect NumPy imports in `folder` to weft. If `to_weft` is false, redirect no imports.
 
     At the end, the modules that were imported from `folder` are removed from `sys.modules`, and `__main__`, `sys.path` and
     `sys.argv` are restored.

@@ -97,7 +97,7 @@ def _starts_with_array(arguments: tuple[Any, ...]) -> bool:
 
 
 def _values_of_rows(rows: list[Any]) -> list[np.ndarray] | None:
-    """Return NumPy views of the weft arrays in a list, or None if NumPy should not combine them.
+    """Return a list of NumPy views of the weft arrays in `rows`, or None if NumPy should not combine these arrays.
 
     The arrays must be small and in host memory, and must have the same dtype and device.
     """
@@ -167,7 +167,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Return the product of the integers, array sizes and shapes among the arguments."""
+    """Estimate a new array's size: multiply all integers, lengths in shapes, and array sizes in the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:
@@ -218,7 +218,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The type, or `numpy.ufunc` for a ufunc, because libraries pass whole arrays only to ufuncs."""
+        """The object's type. For ufuncs, it is `numpy.ufunc`: libraries pass whole arrays only to this type."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -347,7 +347,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a slower version of the function that `choose` returns, for arguments of any type."""
+    """Return a function that decides whether to call `wrapped` or `own`. It is slow, but accepts any arguments."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)
@@ -404,7 +404,7 @@ def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryE
 
 
 def install_native_code() -> None:
-    """Replace the Python implementations of scripts' NumPy functions by native code."""
+    """Replace the Python code of weft's substitutes for NumPy functions by native code."""
     if _native:
         return
     native: Any = import_module("weft.dsl.script.native_script")

@@ -88,7 +88,7 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a version of a module's ``__getattr__`` that rejects names in its dictionary.
+    """Return a version of a module's ``__getattr__`` that finds only names that are not in the module's dictionary.
 
     After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
     with it.
@@ -238,7 +238,7 @@ _GENERATORS = frozenset({"default_rng", "Generator", "RandomState"})
 
 @cache
 def _generators() -> dict[str, Any]:
-    """Return the substitutes in scripts for `default_rng` and the generator classes of `numpy.random`."""
+    """Return a dictionary with weft's versions of `default_rng`, `Generator` and `RandomState` from `numpy.random`."""
     generator: Any = _make_generator(np.random.Generator, _DISTRIBUTIONS)
 
     def default_rng(seed: Any = None) -> Any:

@@ -78,7 +78,7 @@ class KernelNote:
 
     @property
     def operations(self) -> tuple[str, ...]:
-        """All operations of the step: the calls in `draws`, and then `members`."""
+        """All operations of the step: first the random number calls (`draws`), then the operations in `members`."""
         return (*self.draws, *self.members)
 
     @property
@@ -349,9 +349,9 @@ def explain_schedule(
 
 
 def _with_draws(note: KernelNote, group: Group, drawn: dict[Expr, KernelNote]) -> KernelNote:
-    """Return a copy of `note` with the random number streams that its kernel draws itself.
+    """Return a copy of the kernel description `note` that includes the random numbers that the kernel generates itself.
 
-    `drawn` maps each such stream to the description of the call that the kernel replaces.
+    `drawn` maps each random number stream to the description of the call that the kernel replaces.
     """
     calls = [(node, drawn[node]) for node in inputs_of(group) if node in drawn]
     if not calls:

@@ -47,7 +47,7 @@ def work_of(group: Group) -> int:
 
 
 def _instructions(group: Group) -> list[tuple[int, Instruction]]:
-    """Return the cost and the instruction of each operation of a kernel, without casts.
+    """Return the cost and the instruction of each operation of a kernel. Casts are omitted.
 
     Equal operations of tasks of the same stage are counted once.
     """

@@ -25,7 +25,7 @@ _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Return the float32 operations per second on cached data, or None for null and emulated devices.
+    """Return the float32 operations per second on cached data, or None if the device only compiles or emulates a GPU.
 
     The number is the rate of the fastest of a few runs of one kernel. The kernel is compiled if it is not in the disk
     cache.

@@ -133,7 +133,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Return a location with the first of equal code objects, and a hashable key."""
+    """Replace each code object in a location by the first equal one. Return the new location and its hashable key."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)
@@ -157,7 +157,7 @@ def leaf(slot: int, shape: tuple[int, ...], dtype: np.dtype, device: str = "", b
 
 
 def value_bytes(node: Expr) -> int:
-    """Return the parameter bytes of an input that kernels may take by value, otherwise 0."""
+    """Return the size in bytes of an input that kernels can take as a parameter by value, or 0 for any other node."""
     return node.attrs[2] if node.kind == "leaf" and len(node.attrs) > 2 else 0
 
 
@@ -445,10 +445,10 @@ def scatter(
     op: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return `previous` with `value` written at computed indices, in C order of `shape`.
+    """Return the array `previous` after the elements of `value` are written, in C order, at computed indices.
 
-    The last write to an index wins. With `op` (such as "add"), each write is combined with the element. If `op` is
-    "same", all writes to an index have the same value, so their order is irrelevant.
+    `value` is broadcast to `shape`. The last write to an index wins. With `op` (such as "add"), each write is combined
+    with the element. If `op` is "same", all writes to an index have the same value, so their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -484,7 +484,7 @@ def is_stream(node: Expr) -> bool:
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression consists of random numbers, from a stream or computed from element indices."""
+    """Return whether an expression consists of random numbers: either a stream or a function of the element indices."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

@@ -237,7 +237,7 @@ class Computation:
         self._function: Callable[[Sequence[int]], tuple[int, ...] | None] = self._interpret
 
     def __call__(self, values: Sequence[int]) -> tuple[int, ...] | None:
-        """Return the results for the given sizes, or None if the conditions do not hold."""
+        """Return the results of the recorded computation for new sizes, or None if a recorded condition is false."""
         self._calls += 1
         if self._calls == FEW:
             self._function = self._compiled()

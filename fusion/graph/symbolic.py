@@ -143,7 +143,7 @@ def convert_sympy(symbols: Sequence[Any], expression: Any, wrt: Sequence[Any] = 
 
 
 def _expressions(given: object) -> tuple[tuple[int, ...] | None, list[Any]]:
-    """Return the shape of a matrix or array, otherwise None, and the expressions to compute.
+    """Return a shape and a list of SymPy expressions to compute. The shape is None unless `given` is a matrix or array.
 
     Sums, products, integrals, derivatives, substitutions and limits in these expressions are evaluated.
     """

@@ -87,7 +87,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- the tile -----------------------------------------------------------------------------
 
     def _tile(self, taken: list[Expr], numbers: list[int]) -> None:
-        """Emit the loops over a tile, which load `taken` from memory and compute the steps `numbers`."""
+        """Emit the loops over a tile. They load the arrays in `taken` and compute the steps whose numbers are given."""
         with ExitStack() as loops:
             for length in self.blocked.tile:
                 loop = loops.enter_context(self.open_loop(self.builder.constant(length), "reduce"))
@@ -134,7 +134,7 @@ class BlockWriter(BlockedStepsWriter):
         return self.builder.op("add", value, self.builder.constant(by)) if by else value
 
     def _memoized(self, key: object, depth: int, make: Callable[[], Value]) -> Value:
-        """Return the value for `key`; the first call emits it with `make`, inside `depth` loops.
+        """Return the cached value for `key`. If there is none, emit code for it with `make`, at loop depth `depth`.
 
         All time steps share the value.
         """
@@ -192,9 +192,9 @@ class BlockWriter(BlockedStepsWriter):
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the current point in a step's box, clamped to the box.
+        """Set the loop indices to the current point, clamped to the box of points that time step `number` computes.
 
-        Return the coordinates of the unclamped point.
+        Return the coordinates of the current point.
         """
         b, step = self.builder, self.blocked.steps[number]
         self.number = number
@@ -303,7 +303,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _read_offset(self, node: Expr, form: Affine) -> IntVector | None:
-        """Return the offset from a step's points at which the step reads `node` from a ring buffer.
+        """Return the offset from a step's current point to the element of `node` that the step reads in a ring buffer.
 
         Return None unless `node` is in a ring buffer and the step reads it along all axes.
         """
@@ -363,7 +363,7 @@ class BlockWriter(BlockedStepsWriter):
         return self._memoized(("ring index", total, by), 1 + self.blocked.axes, lambda: self._shifted(found, by))
 
     def _ring_row(self, rows: int, behind: int) -> Value:
-        """Return the ring buffer index of the row that was stored `behind` iterations ago."""
+        """Return a row's start index in a ring buffer. `behind` counts the iterations since the row was stored."""
         b = self.builder
         iteration = self._shifted(self.iteration, (rows - behind) % rows)
         if rows & (rows - 1) == 0:

@@ -83,7 +83,7 @@ class BlockedStepsWriter(KernelWriter):
     # -- bounds and indices -------------------------------------------------------------------
 
     def _size(self, axis: int, value: int) -> Value:
-        """Return the parameter for a length or a position along an axis, or the constant 0 for 0."""
+        """Return the kernel parameter for a length or a position along an axis. For 0, return a constant instead."""
         return self.builder.constant(0) if not value else self.integer(value, ("along", axis, value))
 
     def _set_block_bounds(self, part: Value) -> None:
@@ -278,7 +278,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return an element's index in the array of its ring buffer, and the loop depth of the index.
+        """Return an element's index in the array with its ring buffer, and the loop depth where the index is computed.
 
         `first` is the flat index of the element that is read or written at the first point of the step's box.
         """
@@ -328,7 +328,7 @@ class BlockedStepsWriter(KernelWriter):
 
 
 def _index_of_point(statement: Statement) -> Affine:
-    """Return the flat index of the current point, which may be outside of the statement's box."""
+    """Return the current point's flat index in a statement's array, even if the statement does not write this point."""
     shape = statement.task.node.shape
     coordinates = [combine(s, ((variable(axis), 1),)) for axis, s in enumerate(statement.start)]
     return flatten(tuple(coordinates), shape)

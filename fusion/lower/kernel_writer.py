@@ -66,7 +66,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return attributes of a loop in which, if `holds`, each vector lane reduces its own elements."""
+    """Return the loop attribute ``across`` (each lane reduces its own elements) if `holds` is true, otherwise none."""
     return {"across": True} if holds else {}
 
 
@@ -323,7 +323,7 @@ class KernelWriter:
         return [self.builder.constant(start, kind)] * self.sums(placed)
 
     def sums(self, placed: Placed) -> int:
-        """Return the number of accumulators of a scan, or of a reduction that is neither argmin nor argmax."""
+        """Return the number of accumulators, such as sums, of a reduction or scan. Not called for argmin and argmax."""
         return 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -73,14 +73,14 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
 
 
 class FinishWriter(SplitWriter):
-    """Writer of the kernel that combines the `apart` interleaved partial results of each block."""
+    """Writer of the kernel that combines partial results. `apart` is the number of partial results per block."""
 
     apart = 1
 
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value
     ) -> list[Value]:
-        """Emit code that loads and combines the `apart` partial results of one block for all `reductions`."""
+        """Emit code that loads and combines one block's partial results, for each reduction in `reductions`."""
         if self.apart == 1:
             return super().partial_reductions(reductions, split, at, like, where)
         b = self.builder

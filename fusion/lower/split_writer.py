@@ -89,7 +89,7 @@ class SplitWriter(KernelWriter):
         return found if _moment_of(placed).divisor is None else self.builder.op("divide", found, count)
 
     def body(self, placed: Placed) -> list[tuple[Value, int]]:
-        """Emit the code of a task, in which shifted sums use the current block's mean or maximum."""
+        """Emit a task's code. If its sum depends on a mean or maximum, use the mean or maximum of the current block."""
         if placed.task.node not in self.centres:
             return super().body(placed)
         centre = self.centres[placed.task.node], len(self.nest.outer)
@@ -99,7 +99,7 @@ class SplitWriter(KernelWriter):
         return self._write(placed.task.body[len(made) :], made, placed)
 
     def sums(self, placed: Placed) -> int:
-        """Return the number of accumulators of a reduction, which is greater than 1 for some shifted moments."""
+        """Return a reduction's number of accumulators: 2 for squared differences from a block's mean, otherwise 1."""
         return len(_moment_of(placed).terms) if placed.stage == 3 else 1
 
     def combined(self, placed: Placed, carried: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -121,7 +121,7 @@ class SplitWriter(KernelWriter):
             return start, self.builder.op("minimum", self.builder.op("add", start, size), extent)
 
     def store_partials(self, split: Split, where: Value, values: Iterable[Value]) -> None:
-        """Emit stores of the partial results of a block, at index `where` of the scratch buffers."""
+        """Emit stores of a block's partial results. Store result number k in scratch buffer k, at the index `where`."""
         for k, value in enumerate(values):
             self.builder.store(self.scratch(split, k, np.dtype(value.type), writable=True), where, value)
 
@@ -271,7 +271,7 @@ class SplitWriter(KernelWriter):
         return tuple(found)
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
-        """Return the index of the current result in a scratch buffer, given the loops in `order`."""
+        """Return the current result's index in a scratch buffer. `order` lists the loops, largest stride first."""
         total: Value | None = None
         for k, loop in enumerate(order):
             if total is not None:

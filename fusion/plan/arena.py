@@ -108,7 +108,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Assign all buffers in `size` to one arena. Return the other steps, and those that allocate it."""
+    """Put all buffers in `size` into one arena. Return the remaining steps, and new steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []
@@ -133,7 +133,7 @@ def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena:
 
 
 def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[int, int]:
-    """Map slots that own memory in the arena to offsets in bytes, and -1 to the arena's size."""
+    """Map each slot that owns memory in the arena to its offset in bytes. Map the key -1 to the size of the arena."""
     pending = dict.fromkeys(size, 0)  # number of slots that have the memory and have not released it yet
     for slot in owner:
         if slot in pending:
@@ -152,7 +152,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def slots_of(step: Any) -> list[int]:
-    """Return the slots of the buffers that a host call or a donation uses."""
+    """Return the buffer slots that a plan step uses. The step is a host call, or provides memory for a result."""
     if isinstance(step, Donation):
         return [step.slot, step.source, *step.others]
     return [step.out, *(slot for slot, _, _ in step.operands)]

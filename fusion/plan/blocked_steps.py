@@ -106,7 +106,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of leading axes along which the kernel computes points row by row: 0 or 1."""
+        """Number of axes along which the kernel moves row by row: 1 (the first axis) or, for arrays of one axis, 0."""
         return int(self.axes > 1)
 
     @property
@@ -115,13 +115,13 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def has_outputs_beyond_blocks(self, axis: int) -> bool:
-        """Return whether a stored value extends, along an axis, beyond the last block and the halo of its step."""
+        """Return whether some step stores points that lie, along an axis, beyond the last block and the step's halo."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def points_beyond_blocks(self, step: Step, axis: int) -> int:
-        """Return the number of points that a step must compute beyond the last block, in addition to `step.high`."""
+        """Return the number of points that a step must compute along an axis beyond the last block and its halo."""
         if not self.has_outputs_beyond_blocks(axis):
             return 0
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])
@@ -137,7 +137,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Return the statement for an elementwise task that writes a box, or None for other tasks."""
+    """Convert an elementwise task that writes a rectangle of an array to a statement. For other tasks, return None."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)

@@ -133,7 +133,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit those tests of ``start <= form < stop`` that may fail for `form` in ``range(extent)``."""
+        """Emit tests of ``start <= form < stop`` for an index `form` below `extent`. Omit tests that always hold."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
@@ -324,7 +324,7 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Tighten the bounds `found` of a form that contains both ``x // d`` and ``x``.
+        """Tighten the bounds `found`, which are those of an index expression that contains both ``x // d`` and ``x``.
 
         For such forms, the bounds of interval arithmetic are too wide.
         """
@@ -346,7 +346,7 @@ class BodyBuilder:
         return np.dtype(np.int32 if small else np.int64)
 
     def number(self, form: Affine) -> int:
-        """Emit instructions that compute an affine form."""
+        """Emit instructions that compute an affine index expression, and return the number of the last instruction."""
         kind = self._dtype(self.bounds(form))
         loops = form[0], tuple((key, c) for key, c in form[1] if key >= 0)
         parts = []
@@ -380,7 +380,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand of an update that contains the element at `at`, and its coordinates there.
+        """Return the operand that contains an element of the update `node`, and the coordinates in this operand.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

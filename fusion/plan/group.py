@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return the bytes per row element of contiguous accesses along the row, and of other accesses."""
+    """Return how many bytes a group accesses per row element, first in contiguous accesses, then in strided ones."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -77,7 +77,7 @@ class Grouping:
         self._note(new, task.node, reads, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes the shifted moment `task` together with its shift.
+        """Return a new group that computes a mean or maximum (the shift) and `task`, a sum over differences from it.
 
         Return None if one kernel cannot compute both.
         """
@@ -116,9 +116,9 @@ class Grouping:
     # -- placement of a task in a group -----------------------------------------------------
 
     def _fit(self, task: Task, group: Group, related: bool, reads: list[Expr]) -> tuple[Placed | None, str]:
-        """Return the task placed in `group`, or None and the reason why it does not fit.
+        """Try to place a task in a group. Return the placed task and "", or None and the reason for the failure.
 
-        If it fits and is the group's first reduction or scan, set the roles of the group's loops.
+        If the task fits and is the group's first reduction or scan, set the roles of the group's loops.
         """
         kinds = {task.kind, *(p.task.kind for p in group.placed)}
         if group.opaque is not None:
@@ -265,15 +265,15 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted moment whose sum is split into blocks.
+    """Return whether a task sums functions of differences from a mean or maximum, and the sum is split into blocks.
 
-    The kernel of such a task must also compute the reduction for the shift.
+    The kernel of such a task must also compute the mean or maximum.
     """
     return task.shifted is not None and order_alone(task, machine).block_length > 0
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether `task` scans rows that several GPU blocks would share, and depends on a scan in `group`."""
+    """Return whether `task` depends on a scan in `group` and itself scans rows that several GPU blocks would share."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]
@@ -352,7 +352,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Map loops of a task to loops of a group, given reads of values that the group computes."""
+    """Map loops of a task to likely matches in a group: loops with equal strides in a value that both access."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]

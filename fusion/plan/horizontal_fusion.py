@@ -1,4 +1,4 @@
-"""Horizontal fusion: evaluation of unrequested values that cost almost nothing.
+"""Horizontal fusion: the kernels of an evaluation also compute other pending values, if these cost almost nothing.
 
 In: the live versions of an epoch, and the requested ones. Out: the `Schedule` of the requested versions and of other
 live values that cost little. These are intermediate values, values computed from arrays that the evaluation updates,
@@ -26,7 +26,7 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates `roots` and those `versions` that add almost no cost.
+    """Return a schedule that evaluates the values in `roots`, and those values in `versions` that add almost no cost.
 
     `origins` is `LiveGraph.origins`.
     """
@@ -52,7 +52,7 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return versions that depend on updates in `needed`, up to the size of `needed` in bytes.
+    """Return values in `versions` that depend on updates in `needed`, with no more bytes in total than `needed` has.
 
     If these versions were evaluated later, the updated memory might have to be copied.
     """
@@ -81,7 +81,7 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Map the small `versions` that reduce needed values to the nodes that compute them.
+    """Find the values in `versions` that are small reductions of needed values. Map each to the nodes that it adds.
 
     Only the first `MOST` versions are examined.
     """
@@ -103,6 +103,6 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return the values of all kernels that compute no `needed` value."""
+    """Return all values that `schedule` computes in separate kernels: kernels that compute no value in `needed`."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

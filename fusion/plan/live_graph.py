@@ -1,4 +1,4 @@
-"""Live graphs: expressions with inputs in place of values in memory.
+"""Live graphs: expressions in which inputs replace the values that are already in memory.
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a
@@ -23,9 +23,9 @@ class LiveGraph:
 
 
 def reduction_of(node: Expr) -> Expr | None:
-    """Return `node` if it is a reduction, the reduction that it divides by a constant, or None.
+    """Return `node` if it is a reduction. If `node` is a reduction divided by a constant, return the reduction.
 
-    There may be views between the reduction and the division.
+    Otherwise, return None. There may be views between the reduction and the division.
     """
     if node.kind == "map" and node.op == "divide" and node.operands[1].kind == "constant":
         node = node.operands[0]
@@ -35,7 +35,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of `versions`, given a mapping from values in memory to inputs."""
+    """Return the graph of the values in `versions`. Each value in memory is replaced by its input in `results`."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -46,7 +46,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return `LiveGraph.origins` for results that are (divided) reductions of values in the graph."""
+    """Map each input that holds a reduction of the graph's values, perhaps divided by a constant, to its expression."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -42,7 +42,7 @@ REDUCED_AGAIN = 4
 
 
 def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the inputs and the values to materialize, given all needed nodes, operands first."""
+    """Return the inputs and the values to materialize. `order` lists an evaluation's nodes, operands before users."""
     parts = _find_parts(order, outputs)
     stored = {node for node in order if node.kind in ALWAYS_STORED and node not in parts} | set(outputs)
     maps: dict[Expr, set[object]] = {}  # node -> the different ways in which it is read
@@ -74,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map the outermost selections inlined in `node` to their numbers of (also nested) branches."""
+    """Map each outermost selection inlined in `node` to the number of its branches, including nested branches."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -103,7 +103,7 @@ def _bound_reads(
 
 
 def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Mark a value, and the earlier versions that it updates, as materialized."""
+    """Mark a value as materialized. If it assigns a part of an array, mark the array's earlier versions, too."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -119,9 +119,9 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates of newly allocated memory that need not be materialized.
+    """Return the updates that need not be materialized. Each of them assigns a part of a newly allocated array.
 
-    Each reader selects the operand that contains its element instead. Updates of existing memory are not returned,
+    Instead, each reader selects the operand that contains its element. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.
     """
     users: dict[Expr, list[Expr]] = {}
@@ -213,7 +213,7 @@ def _needs_pass(node: Expr) -> bool:
 
 
 def _needs_kernel(node: Expr) -> bool:
-    """Return whether a value is a reduction that usually ends a kernel.
+    """Return whether a value is a reduction that usually ends a kernel, so that its users need another kernel.
 
     Such a reduction is along columns, along long rows, or along a few rows that are longer than a block.
     """

@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The ordered and merged loops of a kernel, with a mapping from the loops of the group."""
+    """The loops of a kernel, ordered and merged. Attribute `position` maps the group's loops to the kernel's loops."""
 
     outer: list[Loop]
     inner: list[Loop]
@@ -35,7 +35,7 @@ Access = tuple[Expr | str, Affine, int, int]
 
 
 def all_accesses(group: Group) -> list[Access]:
-    """Return the memory accesses of a group, and the indices that its tasks compute as values."""
+    """Return all array accesses of a group, and all indices that the code uses as values (as in `argmin`)."""
     found: list[Access] = []
     for p in group.placed:
         for i in all_instructions(p.task.body):
@@ -50,7 +50,7 @@ def all_accesses(group: Group) -> list[Access]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return the C-order position among the reduced elements, in terms of the group's loops."""
+    """Return the current element's C-order index among the reduced elements, in terms of the group's loop indices."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -75,7 +75,7 @@ def make_nest(group: Group) -> Nest:
 
 
 def arrange_loops(group: Group, classes: Sequence[list[int]]) -> tuple[list[list[Loop]], dict[int, int]]:
-    """Order and merge the loops within each list of `classes`, of which the first is outermost.
+    """Order and merge the loops within each list of `classes`. The loops of the first list are outside all others.
 
     Return the loops of each list, and the new position of each loop of the group that was not merged away.
     """
@@ -140,7 +140,7 @@ def _stride_score(step: int) -> int:
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether more bytes are contiguous across results than along the reduced elements."""
+    """Return whether the loop over results accesses more bytes contiguously than the loop over reduced elements."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -40,7 +40,7 @@ class NumpyLoop(NamedTuple):
 
 
 def find_numpy_loop(group: Group) -> tuple[NumpyLoop, tuple[Expr, ...]] | None:
-    """Return the NumPy function that computes a group faster than a kernel, with its operands, or None."""
+    """Return a NumPy function and its operands if it computes a group faster than a kernel. Otherwise, return None."""
     if group.opaque is not None or len(group.placed) != 1 or group.over:
         return None
     task = group.placed[0].task
@@ -81,7 +81,7 @@ def _boxes(node: Expr) -> list[Expr] | None:
 
 
 def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the values from which NumPy assembles an array faster than a kernel does, otherwise None.
+    """Return the values that make up an array if NumPy assembles them faster than a kernel. Otherwise, return None.
 
     NumPy is faster for `LEAST` or more one-byte elements that are neither read nor written contiguously.
     """
@@ -119,7 +119,7 @@ def _copy_boxes(node: Expr, out: np.ndarray, values: Arrays, threads: int) -> No
 
 
 def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the operand of an `argmax` or `argmin` that NumPy computes faster, otherwise None.
+    """Return the operand of `argmax` or `argmin` if NumPy is faster than a kernel. Otherwise, return None.
 
     NumPy is faster for one-byte elements, and stops at the first bool that decides the result.
     """

@@ -169,11 +169,11 @@ class SizeTracer:
         self.constants = {bits: trace.sizes[k] for bits, k in encoder.constants.items()}
 
     def number(self, value: int) -> Any:
-        """Return a length or stride as a traced size, or unchanged if it is not traced."""
+        """Return the `Size` object that traces a number (a length or stride). If there is none, return the number."""
         return self.sizes.get(value, value)
 
     def offset(self, value: int, strides: Any) -> Any:
-        """Return the offset of a view as a traced size, or unchanged if it is not traced."""
+        """Return the `Size` object that traces the offset of a view. If there is none, return the offset unchanged."""
         return self.offsets.get((strides, value), value)
 
     def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
@@ -181,7 +181,7 @@ class SizeTracer:
 
 
 def find(form: Form, device: Device) -> Plan | None:
-    """Return a cached plan for a graph, or None. The disk is searched only for a new form."""
+    """Return a cached plan for a graph, or None. Search the disk only the first time that a graph structure occurs."""
     known = _known.get(form.key)
     if known is None:
         stored = plan_store.read(form.key, device) if form.key not in _absent else None
@@ -208,7 +208,7 @@ def forget(key: object) -> None:
 
 
 def is_first(form: Form) -> bool:
-    """Return whether this process has no `FormPlans` for a graph structure."""
+    """Return whether this process has no entry for a graph structure in its plan cache."""
     return form.key not in _known
 
 
@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return the permission to compile kernels for the sizes of `form`. `back` states that the sizes have recurred."""
+    """Return which kernels may be specialized for the sizes of `form`. `back` is true if the sizes recur."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 

@@ -28,7 +28,7 @@ _UNCHANGED = ("table_size", "slots", "scalars", "counter", "values", "moved")
 
 
 class PlanRecord:
-    """A plan without references to a particular graph, from which other graphs get their plans."""
+    """A template for plans. It refers to no particular graph, and creates plans for graphs of the same structure."""
 
     def __init__(
         self, computation: Computation, data: dict[str, Any], kernels: list[Source], exact: list[int] | None
@@ -80,7 +80,7 @@ class PlanRecord:
     # -- text -----------------------------------------------------------------------------
 
     def as_text(self, nodes: Sequence[Expr]) -> str:
-        """Return the record as a line of text, given the nodes of a graph for which it is valid."""
+        """Return the record as a line of text. `nodes` are the nodes of a graph for which the record is valid."""
         numbers = _number_locations(nodes)
         kernels = []
         for _, name, digest, exact, facts, _ in self._kernels:
@@ -156,7 +156,7 @@ def record_plan(plan: Plan, nodes: Sequence[Expr], trace: Trace | None, exact: l
     numbers: dict[Any, int] = {}
 
     def at(number: Any) -> int:
-        """Return the index of a number in `results`, and append the number first if it is missing."""
+        """Return the position of a number in the list `results`. If the number is missing, add it at the end."""
         traced = type(number) is Size
         key = number.name if traced else index(number)
         if key not in numbers:

@@ -77,7 +77,7 @@ def add_record(form: Any, device: Device, record: PlanRecord, nodes: Sequence[Ex
 
 
 def read_lost_seconds(form: Any, device: Device) -> float:
-    """Return the stored seconds that were lost by interpreting graphs of a given structure, or 0."""
+    """Read from disk how many seconds were lost by interpreting graphs of a given structure. Return 0 if unknown."""
     cache, key = _entry_of_lost_seconds(form, device)
     found = cache.get(key) if cache is not None else None
     return float(found.code) if found is not None and found.kind == "lost" else 0.0
@@ -91,7 +91,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return the disk cache, and its key for the seconds lost by interpreting a graph structure.
+    """Return where the time lost by interpreting a graph structure is stored: the disk cache, and the cache key.
 
     Return ``(None, b"")`` if such times are not stored.
     """

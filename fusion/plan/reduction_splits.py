@@ -47,7 +47,7 @@ def block_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def order_alone(task: Task, machine: Machine) -> ReductionOrder:
-    """Return the order in which a kernel that computes only `task` reduces elements.
+    """Return the order in which `task` reduces elements if it is the only task of a kernel.
 
     Kernels that compute several tasks use the same order.
     """
@@ -62,9 +62,9 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return the extents of a nest's inner loops, and the positions of a task's loops among them.
+    """Return the extents of a kernel's inner loops, and the positions of a task's reduced or scanned loops among them.
 
-    These are the task's reduced or scanned loops. The position of a loop that was merged into another loop is None.
+    The position of a loop that was merged into another loop is None.
     """
     kept = [nest.position.get(placed.loops[k]) for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"]
     first = len(nest.outer)

@@ -92,7 +92,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the update that overwrites `node`, or None if any other operation except a view uses `node`."""
+    """Return the update that overwrites `node` if it is the only user besides views. Otherwise, return None."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None
@@ -100,7 +100,7 @@ def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) ->
 
 
 def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
-    """Return the updates from `first` on that replace all elements of an array, or an empty list."""
+    """Return a sequence of updates that begins with `first` and replaces all elements of an array, or an empty list."""
     sequence: list[Expr] = []
     windows: dict[object, Window] = {}
     written = 0
@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the source of a view of the last of `updates`, or None if there is no single source."""
+    """Return the only value that a view of an array reads after `updates`, or None if the view reads several values."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:
@@ -179,7 +179,7 @@ def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
 
 
 def _moves(each: Expr, base: Expr, sources: Mapping[Expr, Source], depending: set[Expr]) -> bool:
-    """Return whether the update `each` may compute an element from other elements of `base`."""
+    """Return whether an update may compute an element of `base` from elements at other indices of `base`."""
     pending, seen = [each.operands[1]], set()
     while pending:
         node = pending.pop()

@@ -108,7 +108,7 @@ def _forms(group: Group, *, made: bool = False) -> Iterator[tuple[Expr, Affine]]
 
 
 def _reads_where_computed(first: Group, second: Group) -> bool:
-    """Return whether the second group reads values of the first only in the iterations that compute them.
+    """Return whether the second group reads each value of the first group in the iteration that computes the value.
 
     Only elementwise values qualify, and both groups must process them in their first pass.
     """
@@ -167,7 +167,7 @@ def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int])
 
 
 def _nests(found: RowsAndColumns) -> list[Nest] | None:
-    """Return the nests of rows and columns, or None unless each reduces one loop in the expected direction."""
+    """Return the loop nests of rows and columns, or None if either does not reduce one loop in the right direction."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None
@@ -176,7 +176,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a CPU, or return False if merging does not pay."""
+    """Split rows and columns into blocks for a CPU. Return whether it pays to merge both reductions into one kernel."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -196,7 +196,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a GPU, or return False if merging does not pay.
+    """Split rows and columns into blocks for a GPU. Return whether it pays to merge both reductions into one kernel.
 
     A warp or a thread block reduces each row, and keeps column accumulators in registers. In a block of rows, each of
     `apart` parts processes every `apart`-th row.

@@ -264,7 +264,7 @@ def _register_values(group: Group, grouping: Grouping, outputs: set[Expr]) -> se
 
 
 def _donate(group: Group, ending: set[Expr]) -> None:
-    """Let results of a kernel reuse the memory of the operands `ending`, which no later kernel reads.
+    """Let results of a kernel reuse the memory of its operands. The set `ending` contains the operands that no later kernel reads.
 
     An operation on the result of a library call or of another kernel then runs in the memory of that result.
     """
@@ -281,7 +281,7 @@ Reads = list[tuple[Placed, Affine | None]]
 
 
 def _reads_of(group: Group, values: set[Expr]) -> dict[Expr, Reads]:
-    """Return the reads of `values` in a group, except of values that the group computes or updates."""
+    """Return, for each value in `values`, its reads by the tasks of a group. Leave out values that the group itself computes or updates."""
     reads: dict[Expr, Reads] = {}
     for p in group.placed:
         for node, index in p.task.reads():

@@ -1,4 +1,4 @@
-"""Shifted moments: sums of squares or exponentials of differences from a mean or a maximum.
+"""Shifted moments: sums of ``(x - mean)**2``, ``exp(x - maximum)`` or ``exp2(x - maximum)``. The mean or maximum is called the shift.
 
 In: the task of a sum, and the tasks that it may read. Out: the reduction of the same elements that computes the shift,
 if there is one. Invariant: a shifted moment may be computed block by block with each block's own shift. The sums of the
@@ -23,7 +23,7 @@ EXPONENTIALS = ("exp", "exp2")
 
 
 def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> ShiftedMoment | None:
-    """Return the shifted moment that `task` computes, or None. `find` returns the task of a value."""
+    """If `task` is a sum such as ``sum((x - mean)**2)``, return a `ShiftedMoment`, otherwise None. The function `find` maps a value to its task."""
     if task.kind != "reduce" or task.node.op != "add" or task.node.dtype.char not in "fd":
         return None
     result = task.body[task.result]
@@ -45,7 +45,7 @@ def find_shifted_moment(task: Task, find: Callable[[Expr], Task | None]) -> Shif
 
 
 def _differences(task: Task) -> list[int]:
-    """Return the subtractions whose differences a sum squares or exponentiates, or [] for other sums."""
+    """If a task sums the squares or exponentials of differences, return the indices of the subtractions in its body, otherwise []."""
     body, result = task.body, task.body[task.result]
     if result.kind != "map" or result.node.op not in ("square", "multiply", *EXPONENTIALS):
         return []
@@ -59,9 +59,9 @@ def _differences(task: Task) -> list[int]:
 def _find_shift(
     task: Task, function: str, at: int, find: Callable[[Expr], Task | None]
 ) -> tuple[Task, Expr | None] | None:
-    """Return the reduction from which instruction `at` obtains the shift, and the divisor (None for a maximum).
+    """Find the reduction task that computes a shift. The shift is the value of the instruction with index `at`.
 
-    Return None if the shift is neither a mean nor a maximum.
+    For a mean, return the task of its sum, and the divisor. For a maximum, return its task and None. Otherwise return None.
     """
     if function != "square":
         centre = _reduction_read(task, at, find)
@@ -87,16 +87,16 @@ def _find_shift(
 
 
 def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) -> Task | None:
-    """Return the reduction whose result for the current row an instruction reads, or None."""
+    """If the instruction with index `at` reads a reduction's result for the current row, return the task of the reduction, otherwise None."""
     read = task.body[at]
     found = find(read.node) if read.kind == "read" and read.index == task.target else None
     return found if found is not None and found.kind == "reduce" else None
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether `centre` reduces the same values as the sum `task`, with equal loops and dtype.
+    """Return whether two reductions use the same elements, loops and dtype. The reduction `centre` computes the shift that `task` subtracts.
 
-    `values` are the sum's instructions that compute the elements before the shift is subtracted.
+    `values` are the instructions of `task` that compute the elements before the shift is subtracted.
     """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False
@@ -147,7 +147,7 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Split a shifted moment into two tasks for one kernel: a new reduction for the shift, and the sum.
+    """Split a sum such as ``sum((x - mean)**2)`` into two tasks for one kernel. The first computes the mean (the shift) again, the second the sum.
 
     The kernel then depends neither on a shift in memory nor on the kernel that computes the original shift.
     """

@@ -56,7 +56,7 @@ def ring_readers(blocked: BlockedSteps) -> Iterator[tuple[Expr, int, IntVector]]
 
 
 def lag_of(blocked: BlockedSteps, node: Expr) -> int:
-    """Return the lag of the step that computes `node`, or 0 for a kernel input."""
+    """Return by how many rows the step that computes `node` lags behind the first step. For a kernel input, return 0."""
     return blocked.steps[blocked.boxes[node][0]].lag if node in blocked.boxes else 0
 
 
@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return a block's first iteration, relative to its first row, and how many more iterations than rows it has."""
+    """Return two numbers: a block's first iteration, relative to the block's first row, and the number of iterations minus the number of rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -81,7 +81,7 @@ def pads_of(blocked: BlockedSteps) -> IntVector:
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the padded extents of a ring buffer along all axes except that of its rows."""
+    """Return the shape of one row (plane) of a ring buffer, with padding. The axis that counts the rows is left out."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 
@@ -137,7 +137,7 @@ def choose_blocks(blocked: BlockedSteps) -> bool:
 
 
 def _read_from_outside(blocked: BlockedSteps) -> dict[Expr, list[tuple[int, IntVector]]]:
-    """Map kernel inputs with several reads to these reads, as pairs of a step number and an offset.
+    """Return, for each kernel input that is read more than once, a list of its reads. Each read is a pair ``(step number, offset)``.
 
     Only reads at constant offsets of at most `REACH` count.
     """
@@ -158,9 +158,9 @@ def ring_offset(distance: Iterable[int]) -> IntVector | None:
 
 
 def _offsets(statement: Statement) -> Iterator[tuple[Expr, IntVector]]:
-    """Yield the values that a statement reads at a constant offset, and the array that it updates.
+    """For each value that a statement reads at a constant offset, yield the value and the coordinates of the first element read.
 
-    Each comes with the coordinates of the first element. Reads in branches are left out.
+    For an update, also yield the array's previous version and the coordinates of the first updated element. Reads in branches are left out.
     """
     for node, form, inside in reads_of(statement):
         offset = None if inside else read_offset(statement, node, form)
@@ -245,7 +245,7 @@ def _overlapped_cost(arithmetic: int, moved: int) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes several time steps, in instructions."""
+    """Return the estimated cost, in instructions, of a kernel that computes several time steps."""
     # (a step that overwrites another value has few elements)
     tasks = [s.task for step in blocked.steps for s in step.statements if s.task.node not in blocked.owner]
     writes = sum(SHARED_COST * node.dtype.itemsize // 4 for node in blocked.rings)

@@ -39,13 +39,13 @@ class SizeSpecialization:
 
 
 class Shown:
-    """Holder of `plans`: the function that receives the explanation of each new plan, or None."""
+    """Holder of a callback. The attribute `plans` is a function that receives the explanation of each new plan, or None."""
 
     plans: Callable[[Any], None] | None = None
 
 
 class KernelFacts(NamedTuple):
-    """Facts about a kernel for profiles."""
+    """A kernel's operations, number of instructions and source location, as profiles show them."""
 
     members: tuple[tuple[str, Location | None], ...]
     instructions: int
@@ -119,7 +119,7 @@ Step = (
 
 @dataclass(slots=True, eq=False, repr=False)
 class Plan:
-    """A sequence of steps over a table of buffers. The slots of the recording come first, then those of the plan."""
+    """A sequence of steps that use a table of buffers. A slot is an index in this table: the recording's slots come first, then the plan's own."""
 
     steps: list[Step]
     table_size: int

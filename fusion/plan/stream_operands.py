@@ -36,7 +36,7 @@ def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
 
 
 def _readers(steps: list[Any], call: HostCall) -> list[tuple[KernelLaunch, int]]:
-    """Return the kernels that can generate a stream, each with the number of the stream's argument.
+    """Return the kernels that read a random number stream and can generate it themselves, each with the index of its argument for the stream.
 
     Return [] if the stream must be in memory.
     """

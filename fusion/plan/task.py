@@ -79,7 +79,7 @@ class Task:
         return self.kind in ("reduce", "scan") and not exact
 
     def can_run_in_place(self) -> bool:
-        """Return whether a task can overwrite the previous version.
+        """Return whether a task can update its array in place, by overwriting the array's previous version.
 
         A scatter must not read that version. Other tasks must read no element that another iteration overwrites.
         """
@@ -141,7 +141,7 @@ class ReductionOrder:
 
 @dataclass(frozen=True, slots=True)
 class ShiftedMoment:
-    """A sum of squares or exponentials of the differences from a mean or maximum, called the shift.
+    """A sum of ``(x - shift)**2``, ``exp(x - shift)`` or ``exp2(x - shift)``, where the shift is the mean or the maximum of x.
 
     `function` is the square or the exponential, and the task `centre` computes the shift. `at` are the instructions of
     the sum's body that return the shift, and `terms` are the instructions whose values are summed. If `divisor` is not
@@ -267,7 +267,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return the lengths at which to cut axes, so that fewer indices need divisions."""
+    """Return, for each axis, the lengths at which to cut it into several loops. Fewer index computations then need divisions."""
     axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:
@@ -294,7 +294,7 @@ SPREAD_LIMIT = 64
 
 
 def _reduce_task(node: Expr, stored: set[Expr], short: Collection[Expr]) -> Task:
-    """Return the task of a reduction, which may include short reductions that it reads."""
+    """Return the task of a reduction. If the operand is computed from other, short reductions, the task may unroll and include them."""
     axes, keepdims = node.attrs
     (operand,) = node.operands
     if (

@@ -103,7 +103,7 @@ class Chain:
         return True
 
     def _distance(self, step: Step, node: Expr, offset: IntVector) -> IntVector:
-        """Return the offset from a point of a step to the element of `node` that the step reads at that point.
+        """Return the offset at which a time step reads `node`, relative to the point that the step computes. There is one number per axis.
 
         `offset` is the element that the first point reads.
         """
@@ -169,7 +169,7 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose lags, block widths, ring buffers and a loop over steps, or return False if no width fits."""
+    """Choose block widths, ring buffers and lags (delays in rows) for merged time steps, and find a loop over them. Return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
@@ -230,10 +230,10 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop that replaces periodic time steps, or None if its iterations differ too much.
+    """Return a loop that executes periodic time steps. It contains the slopes of halos and lags: their constant changes per iteration.
 
-    The loop has `iterations` iterations of `period` steps each. All iterations must have equal rings, and their halos
-    and lags must change by constants from one iteration to the next.
+    The loop has `iterations` iterations of `period` steps each. Return None if the changes are not constant, or if the
+    rings of the iterations differ.
     """
     steps = blocked.steps
     begin = first
@@ -255,7 +255,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key that is equal for time steps with the same computation. The key names other steps by distance."""
+    """Return a key that is equal for time steps with the same computation. The key identifies another step by how many steps earlier it runs."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:
@@ -287,7 +287,7 @@ def _signature(blocked: BlockedSteps, number: int) -> object:
 
 
 def _rings(blocked: BlockedSteps, step: Step) -> object:
-    """Return a key of a step's origin and its ring buffers.
+    """Return a key with which time steps are compared. It consists of the step's origin and of the step's ring buffers.
 
     A ring buffer that belongs to another step is identified by the distance to that step.
     """

@@ -98,7 +98,7 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return the number of bytes that a task copies from the previous version unless it runs in place."""
+    """Return how many bytes are outside the range that a task writes. Unless it runs in place, it copies them from the array's previous version."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 

@@ -59,7 +59,7 @@ _report = sys.unraisablehook
 
 
 def _raise_again(unraisable: Any) -> None:
-    """Raise an unraisable KeyboardInterrupt in the main thread, and report other exceptions."""
+    """Handle an exception that Python would only report as unraisable. Raise a KeyboardInterrupt again in the main thread, and report others."""
     if unraisable.exc_type is KeyboardInterrupt:
         # (in a separate thread: in this function, the exception would be lost again)
         _thread.start_new_thread(_interrupt, (threading.main_thread().ident or 0,))

@@ -163,7 +163,7 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _run(
     epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: Callable[..., None]
 ) -> None:
-    """Run the plan of a recording, and note its first call site if NumPy should execute the next call there."""
+    """Run the plan of a recording. If it has a single call that NumPy executes faster, note the call site, so that NumPy executes the next call."""
     lone = _operation_alone(epoch) if len(epoch.pending) <= _FEW else None
     interpreted = STATISTICS.interpreted
     try:
@@ -201,9 +201,9 @@ _FEW = 4
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
-    """Return the user's call site and the last value of a recording that one call made, not counting views.
+    """If one call recorded all operations of a recording, return the user's call site and the last value, otherwise None.
 
-    A sequence of updates counts as one call. Return None for other recordings.
+    Views do not count as operations, and a sequence of updates counts as one call.
     """
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
     nodes = list(dict.fromkeys([node for node in nodes if node is not None]))
@@ -240,7 +240,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending random numbers to recordings of their own, and return the other storages.
+    """Move pending arrays of random numbers, among the storages in `left`, to recordings of their own. Return the remaining storages.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.
@@ -281,7 +281,7 @@ def _is_in_place(version: Expr | None, epoch: Epoch) -> bool:
 
 
 def release_memory(storage: Storage) -> bool:
-    """Release the buffers of a recording without pending work, and return whether it had any.
+    """If a recording has no pending work, release its buffers. Return whether buffers were released.
 
     The recording is the storage's or, if the storage has none, the current one.
     """

@@ -76,7 +76,7 @@ def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | N
 
 
 def is_visit(location: Location, recorded: Sequence[Expr | None]) -> bool:
-    """Return whether the operation after `recorded`, at `location`, begins a new visit to its source line."""
+    """Return whether the operation at `location` begins a new visit (execution) of its source line. The list `recorded` holds earlier operations."""
     before = next((found for node in reversed(recorded) if (found := _location(node))), None)
     return _begins_visit((location, site_of(location)), None if before is None else (before, site_of(before)))
 

@@ -68,7 +68,7 @@ def pending(expr: Expr, epoch: Epoch) -> Storage:
 
 
 def assign(storage: Storage, expr: Expr, previous: Expr, epoch: Epoch) -> bool:
-    """Make `expr` the new value of a storage; return False if another thread has written to it since `previous`."""
+    """Replace the value `previous` of a storage by `expr`. If another thread has already replaced it, change nothing and return False."""
     assert expr.shape == storage.shape and expr.dtype == storage.dtype
     buffer = storage.buffer
     if storage.expr is not previous or storage.epoch is not epoch:
@@ -121,7 +121,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation that holds expressions of its epoch, so that no recording is cut during the operation."""
+    """Decorate an operation so that the current recording does not end within it. The operation may then keep expressions of the recording."""
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -284,7 +284,7 @@ def _expressions(epoch: Epoch, begin: int = 0) -> list[Expr | None]:
 
 
 def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
-    """Return whether a recording that has reached its limit should be cut at a call site."""
+    """Return whether a call site is at the head of a known loop, where a new iteration begins and a long recording should end."""
     if count >= epoch.look:
         _choose_head(epoch, count)
     site = site_of(location)
@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Schedule a cut at the head of a loop if the recording has reached the loop's maximum length."""
+    """Find a loop that allows recordings of at most `count` operations. If there is one, let the recording end when the loop's head is next run."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -323,7 +323,7 @@ def _choose_head(epoch: Epoch, count: int) -> None:
 def _note_search(
     site: Site, history: list[Site | None], recorded: list[Expr | None], found: bool, planned: bool
 ) -> None:
-    """Adjust where and how often recordings are cut, after a cut at `site`.
+    """Note the result of the plan search for a recording that ended at the line `site`. Adjust where and how often later recordings end.
 
     If the recording's program was not `found` in memory, recordings are cut at the head of a longer loop that `history`
     shows. If such programs are `planned` several times in a row, the iterations have too many forms, and recordings
@@ -349,7 +349,7 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """Cut later recordings at the head of a loop that occurs often enough in `history`.
+    """If the source lines in `history` show a loop with enough iterations, let later recordings end at the loop's head (its first line).
 
     The heads of its inner loops are forgotten.
     """
@@ -430,7 +430,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return the result of `_references` for a buffer that only one storage uses."""
+    """Return Python's reference count of a buffer that only one storage uses. A higher count means that the buffer is shared."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return Python's reference count of an array that only its storage references."""
+    """Return Python's reference count of an array to which only its storage refers. A higher count means that other code has the array."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)

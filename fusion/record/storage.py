@@ -119,7 +119,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device, with the lock of the ended recording `before` if it is given."""
+        """Begin a recording on a device. If the ended recording `before` is given, reuse its lock."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -145,7 +145,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site of the first operation, and apply the length limit of its source line."""
+        """Set the call site of the first operation. If there is a maximum length for recordings that begin at this source line, apply it."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)
@@ -295,7 +295,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return Python's reference count of a storage that only a list of pending work references."""
+    """Return Python's reference count of a storage that is in the list of pending work and is referenced nowhere else."""
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found
 

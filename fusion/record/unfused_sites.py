@@ -47,7 +47,7 @@ def note_alone(site: Site, waits: bool = False) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """Return how many calls at a call site NumPy executed before fusion was tried again.
+    """For a call site, return the number of calls that NumPy executed before fusion was tried again.
 
     Return 0 unless the last call at the site was recorded to try fusion again.
     """
@@ -85,7 +85,7 @@ def _seconds_per_element(op: str, dtypes: tuple[np.dtype, ...]) -> float:
 
 
 def was_evaluated_alone(where: Location, several: bool = False) -> bool:
-    """Return whether the last evaluation of a value from the call site `where` computed only this value.
+    """Return whether the last value from a call site was evaluated alone, without other values. The parameter `where` is the call site.
 
     With `several`, the result is also True if the evaluation computed all operations of one call at this site.
 

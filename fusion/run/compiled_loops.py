@@ -62,7 +62,7 @@ def find_tree(node: Expr, stored: Collection[Expr], short: Collection[Expr], tar
 
 
 def tree_of(task: Task, target: Target) -> Tree:
-    """Return the order in which a kernel combines the elements of a task that is a reduction."""
+    """Return the order in which a kernel for the reduction `task` combines the elements of its operand."""
     group = Group(0)
     start_group(group, task)
     nest = make_nest(group)

@@ -144,7 +144,7 @@ def _find_or_make(evaluation: Evaluation) -> Plan | None:
 
 
 def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None) -> tuple[LiveGraph, plan_cache.Form]:
-    """Return the graph to plan and its form.
+    """Return the graph for which to make a plan, and the structure (form) of this graph.
 
     In this graph, updates that together replace a whole array are written to new memory.
     """
@@ -194,7 +194,7 @@ def _keep(key: object, versions: list[Expr], graph: LiveGraph, plan: Plan) -> Pl
 
 
 def _is_worth_more(plan: Plan, device: Device) -> bool:
-    """Return whether kernels for the exact sizes may be faster than those of a plan.
+    """Return whether a plan may become faster with kernels that are compiled for its exact array sizes.
 
     This is assumed for kernels on a GPU that access much memory and were compiled for other sizes too.
     """
@@ -391,7 +391,7 @@ def _launch_batch(step: Batch, table: list[Any], device: Device) -> None:
 
 
 def _launch(step: KernelLaunch, table: list[Any], device: Device) -> None:
-    """Launch a kernel of a plan, and count it in the last entry of the table when it starts."""
+    """Launch a kernel of a plan. When it starts, add 1 to the last entry of the buffer table, which counts the started kernels."""
     if "launch" in setting("debug"):
         print(f"launch {step.name} over {step.parallel}, {step.work} elements", file=sys.stderr)
     arguments = step.arguments[:]
@@ -424,7 +424,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Execute a donation step. Return the epoch's slot whose memory a result has taken over, or -1 if there is none."""
+    """Donate an operand's memory to a result, or provide other memory. If a buffer of the recording was donated, return its slot, otherwise -1."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

@@ -1,4 +1,4 @@
-"""Computation of ops by simpler NumPy functions, before loops are compiled.
+"""Implementations of ops with simpler NumPy functions, for use until the compiled loops are ready.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the
@@ -70,7 +70,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A replacement for `KernelBuilder` that computes arrays. `simple` returns NumPy's loop for an op, or None."""
+    """A `KernelBuilder` replacement that computes arrays, not code. The argument `simple` is a function that returns an op's NumPy loop, or None."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple

@@ -1,4 +1,4 @@
-"""Primitives: callables that compute ops, with the same bits as plans.
+"""Primitives: callables that compute ops on arrays. Their results have the same bits as those of compiled plans.
 
 In: the name of an op and its dtypes. Out: a callable like a NumPy ufunc. Invariant: NumPy's own loop is used only if it
 computes the same bits as a kernel. Otherwise the op's expansion into such loops is used, and later a loop that the code
@@ -37,7 +37,7 @@ _NUMPY = {kind: frozenset(names.split()) for kind, names in _SAME.items()}
 
 
 def primitive(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> Primitive:
-    """Return the primitive that computes an op for operands of the dtypes `loop`.
+    """Return the primitive that computes an op. The tuple `loop` contains the dtypes of its operands.
 
     The op "cast" converts to `dtype`.
 

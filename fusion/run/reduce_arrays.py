@@ -1,4 +1,4 @@
-"""Reductions of arrays by NumPy, with the same bits as CPU kernels.
+"""Reductions of arrays by NumPy. The results have the same bits as those of CPU kernels.
 
 In: an array, and a kernel's reduction order (`reduction_order.Tree`). Out: the reduced array. Invariant: elements are
 combined in the kernel's order. NumPy chooses the order only if the result is the same in any order.
@@ -43,7 +43,7 @@ _IN_ORDER = frozenset({"add", "multiply"})
 
 
 class NeedsKernelError(Exception):
-    """Raised if only a kernel can compute a result that is bit-identical to that of a plan.
+    """Raised if a result needs a compiled kernel, because NumPy might compute it with other bits.
 
     Examples are a maximum over zeros of both signs, and a product of complex numbers.
     """
@@ -171,7 +171,7 @@ def _reduce_blocks(row: np.ufunc, values: np.ndarray, tree: Tree) -> Any:
 
 
 def reduce_rows(row: np.ufunc, values: np.ndarray, level: LaneLoop) -> Any:
-    """Reduce each row of an array ``(rows, *loops)`` in the order of a kernel."""
+    """Reduce each row of an array in the order in which a kernel combines elements. The array has shape ``(rows, *extents of reduced loops)``."""
     rows, *extents = values.shape
     if level.lanes < 0 or not extents:
         found = _in_order(row, values.reshape(rows, -1))
@@ -223,7 +223,7 @@ def _in_lanes(row: Any, values: Any, level: LaneLoop) -> Any:
 
 
 def _combine_remainder(row: Any, vectors: Any, left: Any) -> Any:
-    """Combine the elements `left` at the end of each row with the first lanes of `vectors`.
+    """Combine the last elements of each row, which are in the array `left`, with the first lanes of the array `vectors`.
 
     If `vectors` is None, new vectors are created first. The other lanes keep their values. The ufunc `row` combines.
     """
@@ -306,7 +306,7 @@ def _compiled(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def _block_results(loop: Any, *rows: np.ndarray) -> Any:
-    """Return the reductions of the blocks of a long row, with the block length of kernels."""
+    """Reduce each block of a long row separately, and return the results. The blocks are as long as those of kernels."""
     length = rows[0].size
     whole = length - length % REDUCTION_BLOCK
     parts = loop(*[row[:whole].reshape(-1, REDUCTION_BLOCK) for row in rows])

@@ -106,7 +106,7 @@ def _may_find() -> bool:
 
 
 def store_function(name: str, digest: str, content: bytes = b"") -> None:
-    """Store the digest of a loop's kernel, and `content`, in the disk cache under a name."""
+    """Store two things in the disk cache under a name: the digest of a loop's kernel, and the bytes `content`."""
     cache = disk_cache()
     if cache is not None:
         cache.put(_key(name), ObjectCode("loop", digest, content, "host", ()))
@@ -121,7 +121,7 @@ def find_function(name: str) -> tuple[Any, bytes] | None:
 
 
 def obtain_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the order of a reduction from the disk cache, or call `find` and store its result.
+    """Return a `Tree`, the order in which a reduction combines elements. If it is not in the disk cache, call `find` and store the result.
 
     `key` consists of tuples, ints, strings, bytes, None and dtypes. A key with another object, such as a user function,
     has no name outside this process, and its order is not stored.
@@ -166,7 +166,7 @@ def _key(name: str) -> bytes:
 
 
 def make_loop(function: Any, op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[..., Any]:
-    """Return a ufunc, or a wrapper around a ufunc for bfloat16, that calls the loaded `function` of a kernel."""
+    """Return a ufunc that calls `function`, the loaded code of a kernel. For bfloat16 operands or results, return a wrapper around the ufunc."""
     dtypes = (*loop, dtype)
     shown = [np.dtype(np.uint16) if is_bfloat16(kind) else kind for kind in dtypes]
     ufunc: Callable[..., Any] = make_map_ufunc(op.lstrip("_"), function, shown)

@@ -109,9 +109,9 @@ renew_in_children(sys.modules[__name__])
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the costs of a graph structure, and the expected loss of one interpreted run.
+    """Return the costs of a graph structure, and how many seconds longer an interpreted run is expected to take than a compiled run.
 
-    The costs are None if the graph is not to be interpreted. The loss is in seconds, and 0 if it does not matter.
+    The costs are None if the graph is not to be interpreted. The number of seconds is 0 if it does not matter.
     """
     how = setting("interpret")
     if how == "never":
@@ -200,7 +200,9 @@ def try_interpreting(evaluation: Evaluation, kind: plan_cache.Form, graph: LiveG
 def _should_interpret(
     form: FormCost, losing: float, kind: plan_cache.Form, graph: LiveGraph, evaluation: Evaluation
 ) -> bool:
-    """Return whether to interpret, despite an expected loss of `losing` seconds. If compilation is due, request it."""
+    """Return whether to interpret a graph. If its compilation is due, request it.
+
+    Interpretation is expected to take `losing` seconds longer than a compiled plan."""
     if form.broken or setting("interpret") == "always":
         return True
     if losing >= form.price + _Rate.start:
@@ -260,7 +262,7 @@ def _keeps_interpreting(form: FormCost) -> bool:
 
 
 def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, begin: float) -> bool:
-    """Interpret a graph with `program`, and add the estimated lost time to the cost of its form.
+    """Interpret a graph by running `program`. Add the estimated time lost, compared with a compiled plan, to the cost record `form`.
 
     Return False if only a plan computes the right bits.
     """
@@ -327,7 +329,7 @@ def _run(program: Program, evaluation: Evaluation) -> None:
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether a graph may be interpreted after an error.
+    """Return whether an error is a failure of the optimizer, so that the graph may be interpreted instead.
 
     Return False for errors that are not the optimizer's, such as MemoryError, and for all errors with WEFT_STRICT=1.
     """
@@ -359,7 +361,7 @@ def interpret_after_failure(error: Exception, evaluation: Evaluation, graph: Liv
 
 
 def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
-    """Mark a graph structure whose later graphs are all interpreted, and issue a warning.
+    """Mark a graph structure as broken, so that all later graphs with this structure are interpreted. Issue a warning.
 
     With WEFT_STRICT=1, raise `error` instead.
     """

@@ -65,7 +65,7 @@ class Counted:
 
     @property
     def held(self) -> int:
-        """The number of bytes in buffers that are in use."""
+        """The number of bytes in blocks that are not free, because buffers hold them."""
         return self.counts[MADE] - self.counts[KEPT]
 
     def note_peak(self) -> None:
@@ -129,7 +129,7 @@ class FreeLists:
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a buffer of `nbytes` bytes in a block of `size` bytes from its free list, or None if there is none."""
+        """Return a free buffer for `nbytes` bytes from the list of blocks with `size` bytes, or None if this list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)
@@ -237,5 +237,5 @@ _generic_alloc = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_
 
 
 def kind_words(base: type) -> list[int]:
-    """Return the address of the class of reusable buffers, and the offset of the slot `address`."""
+    """Return two integers for native code: the address of the class of reusable buffers, and the offset of the field `address` in a buffer."""
     return [id(native_kind(base)), slots_of(base)["address"]]

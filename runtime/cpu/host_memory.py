@@ -154,7 +154,7 @@ class Pool(Counted):
         self.counts[KEPT] += size
 
     def empty(self) -> int:
-        """Free all cached blocks, and return their total size in bytes."""
+        """Empty the pool's cache: free all cached blocks, and return their total size in bytes."""
         if self.free_lists is not None:
             self.free_lists.clear()
         given = 0

@@ -109,7 +109,7 @@ def native_object(entry: str, text: str, symbols: tuple[str, ...] = ()) -> Objec
 
 
 def optimized_object(entry: str, text: str, symbols: tuple[str, ...], compiling: bool) -> ObjectCode | None:
-    """Return code of an LLVM text, optimized for this processor, or None if there is none yet.
+    """Return machine code that was compiled from an LLVM text and optimized for this processor, or None if there is none yet.
 
     With `compiling`, missing code is compiled: later by a second process, or immediately if there is no disk cache, no
     second process or only one core. Raises CompileError if the text cannot be compiled.
@@ -141,7 +141,7 @@ def link_native(text: str, outside: Mapping[str, int], names: Sequence[str]) -> 
 
 
 def is_kept(text: str) -> bool:
-    """Return whether the disk cache has code of an LLVM text, optimized or not."""
+    """Return whether the disk cache has code that was compiled from an LLVM text. The code may be optimized or not."""
     cache = disk_cache()
     return cache is not None and any(map(cache.has, _keys_of(text)))
 
@@ -165,7 +165,7 @@ _requested: set[int] = set()
 
 
 def _improve_later(code: ObjectCode, text: str, processor: Processor | None = None) -> bool:
-    """Request optimized code from the second process, and return whether this or an earlier request was accepted."""
+    """Request optimized code from a background process. Return whether this request, or an earlier one for the same text, was accepted."""
     if hash((text, processor)) in _requested:
         return True
     used = bool(code.code and not code.symbols)
@@ -326,7 +326,7 @@ class Builtin:
 
 @cache
 def _table_type(owner: str) -> type[bytes]:
-    """Return the class of the tables from which a module's native functions read their words.
+    """Return the class of the tables for a module's native functions. A function reads addresses and other 64-bit words from its table.
 
     Python shows the class of a builtin's table before the builtin's name. A builtin is pickled as an attribute of its
     table, and the table is pickled as the module.
@@ -358,7 +358,7 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the function of a `Builtin`, and return its words as a dict from names to LLVM values.
+        """Begin the LLVM function of a `Builtin`, and load the 64-bit words in its table. Return a dict from their names to LLVM values.
 
         ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple
         ``%names`` (or null).
@@ -379,7 +379,7 @@ class Text:
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """Append an instruction. The line names the result, if there is one."""
+        """Append the instruction `line`. If the instruction has a result, the text of the line also gives it a name."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:
@@ -414,16 +414,16 @@ class Text:
         self.label(yes)
 
     def leave_if(self, condition: str, yes: str, no: str) -> None:
-        """Append a conditional branch, and begin the block `no`."""
+        """End the current block with a conditional branch to the blocks `yes` and `no`, and begin the block `no`."""
         self.branch(condition, yes, no)
         self.label(no)
 
     def begin_block(self, name: str) -> None:
-        """Append a branch to a block, and begin the block."""
+        """End the current block with a branch to the block `name`, and begin that block."""
         self.jump(name, name)
 
     def jump(self, target: str, name: str) -> None:
-        """Append a branch to the block `target`, and begin the block `name`."""
+        """End the current block with a branch to the block `target`, and begin the block `name`."""
         self.do(f"br label %{target}")
         self.label(name)
 

@@ -1,4 +1,4 @@
-"""Operators of a class as native functions.
+"""Native functions as the operator methods of a Python class, such as ``__add__`` and ``__getitem__``.
 
 Python calls the functions directly through type slots.
 
@@ -110,7 +110,7 @@ def _put(kind: type, way: int, names: tuple[str, ...], like: type, words: list[i
 
 @cache
 def _find_operator() -> Callable[[int], int]:
-    """Return a native function from an operator's number to the address of its code."""
+    """Return a native function that takes an operator's number and returns the address of that operator's code."""
     (address,) = link_native(_text(), {_TABLE_NAME: ctypes.addressof(_TABLE)}, (_NAME,))
     _TABLE[1 : _FIRST - 1] = [ctypes.c_int64(python_function(name)) for name in _FUNCTIONS.values()]
     return ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)  # type: ignore[return-value]

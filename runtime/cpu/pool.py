@@ -111,7 +111,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Set the address of a native function that waiting threads call periodically with a job's entry and slots."""
+        """Make threads repeatedly call the function at address `tick` while waiting for workers. It gets pointers to the job's code and arguments."""
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick
@@ -207,7 +207,7 @@ def _count_spins() -> int:
 
 
 def split_address() -> int:
-    """Return the address of the native function that runs a job.
+    """Return the address of the native function that splits a loop into chunks and runs them on the pool's threads.
 
     The arguments of the function are a pool, an entry, the entry's slots, an extent, a chunk, the number of parts, and
     the nanoseconds after which sleeping workers are woken.

@@ -248,7 +248,7 @@ def _copy(
 
 
 def _reduction_text(entry: str, inputs: int) -> str:
-    """Return the LLVM text of the inner loop of a reduction of `inputs` arrays."""
+    """Return the LLVM text of a reduction ufunc's inner loop. `inputs` is the number of arrays that the reduction reads."""
     t = Text()
     _begin(t, entry, MOST_SLOTS)
     k = t.begin_loop("copy", t.load("%data", SLOTS))

@@ -100,7 +100,7 @@ class CudaDevice(GpuServices):
         self.memory.allocate_into(table, requests)
 
     def completion_counter(self) -> Buffer:
-        """Return the completion counter of the calling thread's stream. Kernels of one stream run one after another."""
+        """Return the counter of completed blocks for the calling thread's stream. A stream's kernels share it, since they run one after another."""
         stream = self._order.current
         found = self._counters.get(stream)
         if found is None:
@@ -120,7 +120,7 @@ class CudaDevice(GpuServices):
         return found
 
     def _zeros(self, nbytes: int) -> Buffer:
-        """Return zeroed memory of the device's own stream. Memory of a user stream would keep that stream alive."""
+        """Return zeroed memory, allocated on the device's own stream. Memory allocated on a user stream would keep that stream alive."""
         with self.working_in(self._order.own):
             return self.upload(np.zeros(nbytes, np.uint8))
 
@@ -173,7 +173,7 @@ class CudaDevice(GpuServices):
     # -- kernels --------------------------------------------------------------------------------
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load a kernel. nvJitLink assembles the kernel's PTX, or the driver if nvJitLink cannot be used."""
+        """Load a kernel. Its PTX is assembled by nvJitLink or, if nvJitLink cannot be used, by the driver."""
         return self._modules.load(code, self.architecture)
 
     def launch(self, function: CudaFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:

@@ -1,4 +1,4 @@
-"""The native function that runs launch records on a GPU.
+"""The native function that launches the kernels of a launch record. Such a record describes launches by 64-bit words.
 
 In: a record's address, a table of buffers, and a stream. Out: launches, and the driver's error code. Invariant: all
 operations that can raise an exception come before the first launch. The GIL is released during driver calls, which may
@@ -22,9 +22,7 @@ ENTRY = "weft_run_record"
 
 
 def native_launcher(driver: Driver) -> Builtin | None:
-    """Return the native function that runs launch records, or None for an old driver.
-
-    The result is None if the driver lacks a function that is called.
+    """Return the native function that launches the kernels of a launch record, or None if the driver lacks a required function.
 
     ``call(record address, table, stream)`` returns the driver's error code, and stores in the record which call failed.
     The table is a list. The items to which a record refers have an ``address`` attribute, or are integers.

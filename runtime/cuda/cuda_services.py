@@ -190,7 +190,7 @@ class GpuServices(Device):
             self._staging.move("cuMemcpyDtoHAsync", values.ctypes.data, address, values.nbytes, stream)
 
     def write(self, address: int, values: np.ndarray, stream: Any = None) -> None:
-        """Copy from a contiguous host array to device memory. Without a stream, `values` may be changed on return."""
+        """Copy a contiguous host array to device memory. If `stream` is None, the caller may change `values` as soon as the call returns."""
         if values.nbytes and stream is None:
             self._heard("copy from the host", values.nbytes, partial(self._staging.upload, address, values))
         elif values.nbytes:
@@ -205,7 +205,7 @@ class GpuServices(Device):
             copy(stream)
 
     def share(self, nbytes: int) -> tuple[Buffer, bytes]:
-        """Allocate a buffer outside of the memory pool, whose blocks cannot be shared."""
+        """Return a new buffer that other processes can open, and its handle. The memory pool is not used, since its blocks cannot be shared."""
         at = int(self._driver.call("cuMemAlloc", max(nbytes, 1)))
         owner = DriverMemory(self._driver, "cuMemFree", at)
         handle = self._driver.call("cuIpcGetMemHandle", at)

@@ -60,7 +60,7 @@ def _listed_class(nbytes: int) -> int | None:
 
 
 class FreeList:
-    """Free blocks of memory, in one list per block size.
+    """A collection of memory blocks that are free for reuse, in one list per block size.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class MultiStreamList:
         self._blocks: dict[int, list[tuple[int, dict[int, int]]]] = {}
 
     def put(self, address: int, size: int, users: Iterable[CudaStream]) -> None:
-        """Add a free block that the streams `users` have used."""
+        """Add a free block. `users` are the streams that have used the block."""
         self._blocks.setdefault(size, []).append((address, {user.number: user.last_work for user in users}))
 
     def take(self, size: int, stream: CudaStream) -> tuple[int, int] | None:
@@ -140,7 +140,7 @@ class MultiStreamList:
 
 
 class PoolBlock(Buffer):
-    """A buffer in a block of GPU memory, which returns to its pool when the buffer is deleted.
+    """A buffer that occupies a block of a GPU memory pool. When the buffer is deleted, the block returns to the pool.
 
     Attributes
     ----------

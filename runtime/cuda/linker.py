@@ -40,7 +40,7 @@ def newest_ptx(driver: tuple[int, int]) -> int:
 
 
 def load_nvjitlink() -> tuple[Any, type[Exception]]:
-    """Return the module cuda.core, which links with nvJitLink, and nvJitLink's exception class.
+    """Return the module ``cuda.core`` and nvJitLink's exception class. The module uses nvJitLink to link code.
 
     Raises MissingAssemblerError if nvJitLink is missing, since cuda.core would then use the driver.
     """

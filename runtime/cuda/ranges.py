@@ -34,4 +34,4 @@ class Ranges:
             self._nvtx.pop_range(domain="weft")
 
     def built(self, note: BuildNote) -> None:
-        """Do nothing, since a compilation is reported only after it has ended."""
+        """Ignore the report that code has been compiled. It comes too late for an NVTX range around the compilation."""

@@ -111,7 +111,7 @@ class Staging:
                 self._arrive(piece, offset, start, size)
 
     def move(self, name: str, to: int, source: int, nbytes: int, stream: CudaStream | None) -> None:
-        """Enqueue a copy by the driver function `name` in `stream`, or in the calling thread's stream if it is None."""
+        """Enqueue a copy in `stream` by calling the driver function `name`. If `stream` is None, use the calling thread's stream."""
         with self._order.lock:
             self._driver.call(name, to, source, nbytes, self._order.enter(stream))
 

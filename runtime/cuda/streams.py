@@ -35,7 +35,7 @@ _numbers = itertools.count(1)
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 def _call_function(number: int) -> None:
-    """Call a function of `_functions` for the driver.
+    """Call the Python function ``_functions[number]``. The CUDA driver calls this wrapper in one of its threads.
 
     The C function exists once and forever, because it must not be freed while a driver thread returns from it.
     """
@@ -168,7 +168,7 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether this stream waits for work number `last_work` of the stream `number`."""
+        """Return whether this stream waits for a certain work item. `number` identifies the item's stream, and `last_work` the item."""
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:

@@ -110,7 +110,7 @@ def _imports(file: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return imports of higher layers, and imports of layers without the prefix ``weft.``."""
+    """Return the imports in which a file imports a higher layer than its own, or any layer without the prefix ``weft.``."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -187,7 +187,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports from inner modules of another layer, except those in `BEFORE_FACES`."""
+    """Return the imports that load a module inside another layer. Only the layer's package (its face) and `BEFORE_FACES` may be loaded."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -206,7 +206,7 @@ def hidden(tree: Tree) -> list[str]:
 
 
 def seams(tree: Tree) -> list[str]:
-    """Return the imports of weft modules by ``import_module`` or ``__import__``."""
+    """Return the seams: imports that load a weft module by its name as text, with ``import_module`` or ``__import__``."""
     return [str(f) for f in tree.imports if f.named and f.module.split(".")[0] == "weft"]
 
 

@@ -1,4 +1,4 @@
-"""Short cases of other packages with weft arrays.
+"""Short test cases that use weft arrays together with other packages, such as PyTorch and JAX.
 
 The command ``python -m tests.clients.interop PACKAGE`` prints the outcomes as JSON.
 
@@ -211,7 +211,7 @@ def as_numpy(value: Any) -> np.ndarray:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of an error's message, without differences between processes.
+    """Return the first line of an error's message, changed so that it is the same in every process.
 
     Paths are removed. The names of modules are sorted, because SciPy prints sets of modules.
     """

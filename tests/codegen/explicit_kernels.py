@@ -30,7 +30,7 @@ class Program:
 
 
 class Builder(KernelBuilder):
-    """A kernel builder with shorthands for these programs."""
+    """A kernel builder with short methods for writing the test kernels of this module."""
 
     def __init__(self, name: str, **attributes: Any) -> None:
         super().__init__(name, np.int32, "threaded", explicit=True, **attributes)

@@ -19,7 +19,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks of a launch of `threaded`.
+    """Return the number of blocks to launch for the kernel `threaded`, which is `kernel` after its mapping to GPU threads.
 
     If `threaded` has a grid-stride loop, the number is at most `most`.
     """
@@ -98,7 +98,7 @@ def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: An
 
 
 def columns(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",)) -> Kernel:
-    """Return a kernel that computes the reductions `combine` over x[:, i] for each i."""
+    """Return a kernel that reduces each column ``x[:, i]``. `combine` names the reductions, such as "add" and "argmin"."""
     return _folds("columns", dtype, combine, side_by_side=False)
 
 
@@ -130,7 +130,7 @@ def _folds(name: str, dtype: Any, combine: tuple[str, ...], *, side_by_side: boo
 
 
 def deep_fold(dtype: Any = np.float64) -> Kernel:
-    """Return a kernel that computes the sum and the flat index of the minimum of x[:, :, i], for each i."""
+    """Return a kernel with two results for each i: the sum of ``x[:, :, i]``, and the flat index of the smallest element in ``x[:, :, i]``."""
     b = KernelBuilder("deep")
     x = b.pointer("x", dtype)
     total = b.pointer("total", dtype, writable=True)

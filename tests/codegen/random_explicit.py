@@ -86,7 +86,7 @@ class Writer:
         return self.random.choice([v for pool in pools for v in pool])
 
     def compute(self, same: bool) -> Value:
-        """Write an operation and return its result."""
+        """Write a random operation into the program, and return the value that the operation computes."""
         b = self.b
         x, y = self.pick(same), self.pick(same)
         match self.random.randrange(5):
@@ -110,7 +110,7 @@ class Writer:
     # -- statements -----------------------------------------------------------------------
 
     def body(self, meets: bool, length: int) -> None:
-        """Write statements in a nested scope. With `meets`, all threads of the block execute them."""
+        """Write `length` random statements into a nested scope. `meets` tells whether all threads of the block execute the scope."""
         self.same.append([])
         self.different.append([])
         self.depth += 1
@@ -271,9 +271,10 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Run a random program in all four ways, and compile it for a GPU.
+    """Compare the results of a random program that is interpreted in two thread orders, and compiled for the CPU in two ways.
 
-    Raise an error if the results differ. If `assembled`, the code for the GPU is also assembled.
+    The orders are forward and backward. The compiled threads are loops between barriers, or coroutines. Raise an error
+    if the results differ. The program is also compiled for a GPU and, if `assembled`, assembled.
     """
     writer = Writer(seed)
     kernel = writer.finish()

@@ -1,4 +1,4 @@
-"""A command that runs random array programs as GPU threads in the interpreter.
+"""A command that tests random array programs. It maps their kernels to GPU threads, and interprets these threads on the CPU.
 
 The command is ``python -m tests.codegen.threaded_programs --programs 25 --seed 0``.
 
@@ -84,7 +84,7 @@ def allocate(device: CpuDevice, nbytes: int) -> Buffer:
 
 
 def adopt(values: np.ndarray, device: Any) -> Storage:
-    """Return a storage with a copy of the elements of a NumPy array."""
+    """Return a storage with a copy of a NumPy array. This function replaces `host_values.adopt`, which shares the array's memory."""
     return Storage(values.shape, values.dtype, device, device.upload(values))
 
 

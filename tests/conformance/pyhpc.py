@@ -21,7 +21,7 @@ PROGRAMS = {"equation_of_state": "eos_numpy", "isoneutral_mixing": "isoneutral_n
 
 
 def main(folder: str, size: int) -> int:
-    """Run both programs, and return the number of programs that differ."""
+    """Run each program on weft and on NumPy. Return the number of programs whose results differ."""
     bad = 0
     for name, module in PROGRAMS.items():
         program = Path(folder) / "benchmarks" / name

@@ -1,4 +1,4 @@
-"""Tests of axes, sections, corrections and indices of unusual types that NumPy accepts."""
+"""Tests of arguments with unusual types that NumPy accepts, such as an array as an axis, or a float as the number of sections of a split."""
 
 from __future__ import annotations
 

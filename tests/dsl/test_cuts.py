@@ -147,7 +147,7 @@ def test_an_expression_of_a_recording_that_ended_is_refused() -> None:
 
 @pytest.mark.parametrize("limit", [pytest.param(20, marks=pytest.mark.slow), 23, 40])
 def test_normalised_convolutions_written_as_loops(limit: int) -> None:
-    """Compare normalized convolutions with NumPy's, for several limits of recordings."""
+    """Compare normalized convolutions with NumPy's results. Recordings are limited to `limit` pending operations."""
 
     def convolve(xp: Any, x: Any, w: Any) -> Any:
         size = w.shape[0]

@@ -1,4 +1,4 @@
-"""Tests of unsupported dtypes, foreign operands, notebooks, names and devices."""
+"""Tests of weft with foreign data and tools (guests): unsupported dtypes, operands of other classes, notebooks, and device names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OBJECTS = np.array([1, "x", None], dtype=object)
 
 
 class Sparse:
-    """A matrix that implements multiplication with arrays itself."""
+    """A matrix with its own method for the product ``array @ matrix``."""
 
     __array_priority__ = 20
 

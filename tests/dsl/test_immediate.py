@@ -37,7 +37,7 @@ NAMES = [
 
 @pytest.mark.parametrize("name", NAMES)
 def test_bits_are_those_of_kernels(name: str) -> None:
-    """Test that immediate operations have the bits of kernels, in native code and in Python code."""
+    """Test operations that are executed at the call, in native code and in Python code. The results have the same bits as those of kernels."""
     native_immediate.install_native_code()
     function = getattr(wf, name)
     ways = [function]
@@ -241,7 +241,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test that immediate operations on an array and a number have the bits of kernels."""
+    """Test operations on an array and a scalar that are executed at the call. The results have the same bits as those of kernels."""
     native_immediate.install_native_code()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):
@@ -271,7 +271,7 @@ def test_linear_algebra_of_small_arrays_copies_nothing() -> None:
 
 
 def test_memory_is_free_once_a_recording_has_no_more_to_do() -> None:
-    """Test that an array is written in place once no pending value reads it."""
+    """Test that an array's memory is free to be overwritten once no pending operation of the recording reads the array."""
     rows, centres = wf.asarray(np.arange(40_000.0).reshape(20_000, 2)), wf.asarray(np.arange(8.0).reshape(4, 2))
 
     def assign() -> tuple[Any, Any]:

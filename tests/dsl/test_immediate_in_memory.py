@@ -102,10 +102,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test writes to an array that is an operand of the recording.
-
-    The write is immediate if no pending operation reads the array.
-    """
+    """Test writes to an array that the recording refers to. If no pending operation reads the array, the write is executed at the call."""
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5
@@ -267,7 +264,7 @@ def test_few_elements_of_a_large_array_in_memory_are_taken_and_set_at_once() -> 
 def test_products_of_large_matrices_in_memory_are_done_at_the_call(
     code: str, rows: int, columns: int, native: bool
 ) -> None:
-    """Test that immediate products of parts of a matrix have the bits of recorded products."""
+    """Test that products of strided parts of a large matrix are computed at the call. The bits are the same as those of recorded products."""
     if native:
         native_immediate.install_native_code()
     matrix = wf.asarray(values(code, 300 * 300).reshape(300, 300)[::-1])

@@ -442,9 +442,9 @@ def test_written_in_place() -> None:
 
 
 def subclassed(m: Any) -> list[Any]:
-    """Return results of operations on subclasses of `m.ndarray`.
+    """Define subclasses of the array class of `m` (NumPy or weft), and return results of operations on their instances.
 
-    `m` is NumPy or weft. One subclass has an extra attribute.
+    One subclass has an extra attribute.
     """
 
     class Own(m.ndarray):  # type: ignore[misc]

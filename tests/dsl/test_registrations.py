@@ -49,7 +49,7 @@ def test_packages_without_the_expected_tables_are_left_unchanged() -> None:
 
 
 class fortran:
-    """A stand-in for functions made by f2py. It copies NumPy arrays, but writes to the memory of other arrays."""
+    """A stand-in for functions made by f2py. It copies a NumPy array, but overwrites the memory of any other kind of array, such as weft's."""
 
     typecode = "d"
 
@@ -76,7 +76,7 @@ def test_compiled_functions_take_weft_arrays_as_numpys() -> None:
 
 def test_coo_matrices_are_multiplied_by_weft_arrays() -> None:
     class COO:
-        """A stand-in for SciPy's sparse matrices, whose products have the type of the second factor."""
+        """A stand-in for a sparse matrix of SciPy. Its product with an array has the type of that array."""
 
         def _matmul_multivector(self, other: Any) -> Any:
             return np.add(other, 1).view(type=type(other))

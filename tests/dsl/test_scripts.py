@@ -540,7 +540,7 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_ends_with_a_program(tmp_path: Path) -> None:
-    """Test that functions of a finished program still use weft. Other modules in the program's folder use NumPy."""
+    """Test what changes at the end of a program. Its functions still use weft, but modules in its folder that run later use NumPy."""
     (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
     script = tmp_path / "script.py"
     script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")

@@ -162,10 +162,7 @@ def test_destinations_of_other_dtypes() -> None:
 
 @pytest.mark.parametrize("choose", [lambda xp, x: xp.where(x > 1, -1, x), lambda xp, x: xp.where(x > 1, x, 300)])
 def test_choices_of_ints_that_the_dtype_cannot_hold(choose: Any) -> None:
-    """Test that ``where`` rejects ints outside of the dtype's range from NumPy 2.5 on.
-
-    With older versions, they wrap around.
-    """
+    """Test ``where`` with ints outside of the dtype's range. NumPy 2.5 and later versions reject them. With older versions, they wrap around."""
     x = np.arange(3, dtype="uint8")
     if NUMPY_VERSION >= (2, 5):
         with pytest.raises(OverflowError, match="out of bounds for uint8"):

@@ -33,7 +33,7 @@ import weft as wf
 
 
 def run(text: str, folder: Path, **variables: str) -> str:
-    """Run `HEAD` and a program in a new process, and return the output.
+    """Run a program in a new process, and return its output. The program begins with the imports in the constant `HEAD`.
 
     Settings have their defaults, except for the cache folder and `variables`.
     """

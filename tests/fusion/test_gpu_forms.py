@@ -1,4 +1,4 @@
-"""Tests of the number of GPU kernels for an expression with sizes of all magnitudes.
+"""Tests that few GPU kernels suffice for an expression, however small or large its arrays are.
 
 The expressions are planned, but nothing is compiled. The last test compiles kernels for exact sizes.
 """
@@ -138,10 +138,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
-    """Call `result` several times, and evaluate each array that it returns.
-
-    Return, for each evaluation, whether the kernels of its plan were specialized for their exact sizes.
-    """
+    """Evaluate `times` new arrays from the function `result`. Return for each of them whether its kernels were specialized for exact sizes."""
     found = []
     for _ in range(times):
         wf.evaluate(result())

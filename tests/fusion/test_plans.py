@@ -184,7 +184,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that loops follow the memory order, although a factor is then loaded repeatedly."""
+    """Test that the loops follow the memory order of the array. Another order would load each row's factor fewer times, but is not chosen."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")
@@ -262,7 +262,7 @@ def test_a_plan_finds_results_in_the_slots_of_its_own_epoch() -> None:
 
 @pytest.mark.parametrize("make", [lambda x: (x * x).sum(), lambda x: wf.cumsum(x)])
 def test_blocks_count_their_own_elements(make: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """Test that a kernel that computes partial results reports the number of elements of the input.
+    """Test the reported size of kernels that compute one partial result per block. It is the number of input elements, not of blocks.
 
     The number of threads depends on the reported number.
     """

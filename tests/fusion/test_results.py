@@ -62,7 +62,7 @@ def test_one_value_then_the_other(program: Callable[..., tuple[Any, Any]], lengt
 
 @pytest.mark.parametrize("device", ["cpu", "simt"])
 def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
-    """Test that a mean of squared deviations has the bits of a variance. The mean has been evaluated before."""
+    """Test that ``((x - mean) ** 2).mean()`` has the same bits as ``x.var()``, even if the mean of x has been evaluated before."""
     for length in (40_000, 40_001, 40_002):
         values = RNG.standard_normal((2, length)).astype(np.float32) + 2
         with wf.device(device):
@@ -75,7 +75,7 @@ def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
 
 
 def test_a_result_that_was_overwritten_is_computed_again() -> None:
-    """Test that a mask that is overwritten selects other elements."""
+    """Test that ``x > 0`` is computed again after its first result was overwritten. All masks select as many elements as with NumPy."""
 
     def program(xp: Any, x: Any) -> list[tuple[int, ...]]:
         pending = x * 2  # keeps the recording open

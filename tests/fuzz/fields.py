@@ -25,7 +25,7 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """The dtype of a variable, and its length minus `n` along each axis."""
+    """The shape and the dtype of an array variable. Along an axis, the shape is the program's length n plus the number in `more`."""
 
     more: tuple[int, ...]
     dtype: str
@@ -160,7 +160,7 @@ class Program:
         return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
 
     def _seen(self, name: str) -> str:
-        """Write an expression whose value is read later."""
+        """Write an expression that reads the array `name`. Its value is kept, and is compared with NumPy's value after the loop."""
         pick = self.source
         self.kept = True
         half = ", ".join(pick.choice((":", "::2", "1:-1", ":1")) for _ in range(self.axes))
@@ -186,9 +186,9 @@ class Program:
         return ", ".join(parts)
 
     def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
-        """Return the text of a random window of a field, or None if the field is too small.
+        """Return the text of a random slice of a random array, or None if the array is too small. The slice begins near `near`.
 
-        The window has `n + more` elements along each axis.
+        The slice has n plus `more` elements along each axis.
         """
         pick = self.source
         name = pick.choice(list(self.fields))

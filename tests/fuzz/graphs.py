@@ -130,7 +130,7 @@ class Rejected(Exception):
 
 
 def exact(value: Any) -> bool:
-    """Return whether a value may occur in programs.
+    """Return whether a value is simple enough for exact computations. Programs may contain only such values.
 
     Integers and bools may occur. Finite floats must be small, with few binary digits. The same holds for the parts of
     complex numbers, which must be finite.
@@ -322,7 +322,7 @@ class Generator:
     # -- text ---------------------------------------------------------------------------------------------
 
     def operand(self, depth: int, beside: Any = None) -> tuple[str, Any]:
-        """Return the text and the value of an operand, which usually can be broadcast with `beside`."""
+        """Return the text and the value of a random operand. Usually, it can be broadcast together with the other operand, given as `beside`."""
         if depth > 0 and self.random.random() < 0.45:
             text = self.expression(depth - 1)
             return f"({text})", self.world.evaluated(text)
@@ -504,7 +504,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program for each time of evaluation in `whens` (see `run_weft`).
+    """Run a program once for each string in `whens`. The string says when weft evaluates the program's values (see `run_weft`).
 
     Return the first difference from NumPy or the first error as text, or "" if there is none.
     """

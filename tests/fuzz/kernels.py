@@ -431,7 +431,7 @@ class Generator:
                 self.store("uint32", f"cuda.match_any_sync(~{lanes}, t % 3)")
 
     def warp_branch(self) -> None:
-        """Write a branch that whole warps take. The branch has warp operations, and stores by some of the threads."""
+        """Write a branch that each warp takes as a whole. Inside the branch are warp operations, and some threads store their results."""
         pick = self.random
         condition = pick.choice(
             (f"t // 32 == {pick.randrange(-(-self.threads // 32))}", "xint32[t // 32] > 2", "t >= 32")
@@ -491,7 +491,7 @@ class Generator:
                     self.line("cuda.syncthreads()")
 
     def positions(self) -> None:
-        """Write assignments of the thread's indices.
+        """Write statements that assign the thread's indices to variables.
 
         The index in the block is `t`. The indices in the grid are `g`, or `x` and `y`. With three axes, `n` is the
         number of threads.

@@ -25,7 +25,7 @@ DTYPES = ("float32", "float32", "float64", "int8", "int16", "int32", "int64", "u
 
 
 class Generator:
-    """A generator of a program over one to three inputs a, b, c. Views of the inputs broadcast to a common shape."""
+    """A generator of one random program with up to three inputs a, b and c. The program uses views of them that can be broadcast together."""
 
     def __init__(self, seed: int, most: int = 60_000) -> None:
         self.random = pick = random.Random(seed)

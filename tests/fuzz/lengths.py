@@ -170,7 +170,7 @@ def compare(found: Plan, made: Plan) -> str:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """Return the steps of a plan, with successive releases of slots sorted.
+    """Return the steps of a plan. If several steps in a row release memory, sort them, so that plans can be compared.
 
     The order of these releases is irrelevant.
     """

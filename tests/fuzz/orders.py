@@ -66,10 +66,10 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Return a random program of `graphs`, once for each of three sets of inputs.
+    """Make a random program with the module `graphs`. Return three copies of the program, each with its own inputs.
 
-    The first two sets have the same sizes. The list is empty if an input is float16, since sums of float16 numbers are
-    not exact for all sizes.
+    The first two copies have the same sizes. The list is empty if an input is float16, since sums of float16 numbers
+    are not exact for all sizes.
     """
     generator = graphs.Generator(seed)
     if any(dtype == "float16" for _, dtype in generator.shapes.values()):
@@ -85,9 +85,9 @@ def mixture(seed: int) -> list[Program]:
 
 
 def statistics(seed: int) -> list[Program]:
-    """Return a random program of row statistics, once for each of three sets of inputs.
+    """Make a random program that computes statistics of rows. Return three copies of the program, each with its own inputs.
 
-    The sets have random numbers of rows.
+    The inputs have random numbers of rows.
     """
     pick = random.Random(seed)
     columns = pick.choice(LENGTHS)
@@ -311,7 +311,7 @@ def run(program: Program, order: int, device: str, limit: int) -> str:
 
 
 def minimal(program: Program, order: int, device: str, limit: int) -> list[str]:
-    """Return fewer statements with which some order of evaluation still fails."""
+    """Remove statements from a program as long as some order of evaluation still fails. Return the remaining statements."""
     lines = program.lines
     for k in reversed(range(len(lines))):
         fewer = Program(lines[:k] + lines[k + 1 :], program.start, program.sizes, program.loose)

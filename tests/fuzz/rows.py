@@ -127,7 +127,7 @@ class Generator:
         return f"xp.{kind}({x}, {rest})"
 
     def running(self, x: str, axis: int) -> str:
-        """Return the text of an expression with small values that contains a scan of x."""
+        """Write an expression that contains a scan, such as a cumulative sum, of the array `x`. The results are small numbers."""
         match self.random.randrange(4):
             case 0:
                 return f"xp.{self.random.choice(('maximum', 'minimum'))}.accumulate({x}.astype('float32'), {axis})"
@@ -138,7 +138,7 @@ class Generator:
         return f"xp.cumsum({x}, {axis}) % 8"
 
     def after(self, x: str, s: str) -> str:
-        """Return the text of an elementwise expression of x and its reduction s, with small values."""
+        """Write an elementwise operation to follow a reduction. It combines the array `x` with the reduction `s`, and its results are small."""
         pick = self.random
         dtype = self.dtype if self.dtype.kind == "f" else np.dtype("float64")
         x, s = f"{x}.astype('{dtype}')", f"{s}.astype('{dtype}')"

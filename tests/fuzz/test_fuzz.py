@@ -57,7 +57,7 @@ def test_random_rows_on_every_device(seed: int) -> None:
 
 
 def test_what_a_row_wrote_is_read_back_behind_it() -> None:
-    """Test a program in which a GPU thread with several elements reads elements that it has stored."""
+    """Test that a GPU thread with several elements of a row reads them back only after it has stored them."""
     assert rows.check(51160, ("simt",)) == ""
 
 
@@ -81,7 +81,7 @@ def test_sums_of_rows_have_one_order_where_their_kernel_reads_columns(seed: int)
 
 @pytest.mark.parametrize("seed", [1410342, 1372182])
 def test_nothing_is_read_where_nothing_is_computed(seed: int) -> None:
-    """Test programs whose kernels once read an element outside of a loop's range."""
+    """Test programs that reduce empty arrays or index with empty arrays. An earlier version of weft read an element that does not exist."""
     assert orders.check(seed) == ""
 
 
@@ -105,7 +105,7 @@ def test_random_folds_of_rows_and_columns(seed: int) -> None:
 
 
 def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
-    """Test that the division of a column sum among threads does not depend on other sums in the kernel."""
+    """Test that a column sum has the same bits alone and together with other sums. These must not change how GPU threads share its work."""
     assert row_columns.check(2026294, ("simt",)) == ""
 
 
@@ -149,7 +149,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Test that random programs use several kinds of templates. NumPy might reject all statements of a template."""
+    """Test that the random programs contain statements of all important kinds. If NumPy rejected all statements of a kind, it would be missing."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

@@ -1,4 +1,4 @@
-"""Tests of random programs, bits, repeated plans, memory and profiles on a real GPU (``pytest -m gpu``)."""
+"""Tests on a real GPU (``pytest -m gpu``): random programs, bit-identical results, repeated plans, memory, and profiles."""
 
 from __future__ import annotations
 

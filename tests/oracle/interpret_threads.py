@@ -51,7 +51,7 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Run the only thread of a logical kernel to its end.
+    """Run the generator `thread` to its end. It executes a logical kernel: a kernel whose loops are not yet distributed among threads.
 
     Raises DivergenceError at an operation that synchronizes threads.
     """

@@ -25,14 +25,14 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pr
 
 @pytest.fixture(autouse=True)
 def enabled() -> Iterator[None]:
-    """Enable the second process. After the test, reset the number of second processes that have ended."""
+    """Enable weft's helper process (second process). After the test, reset the counter of helper processes that ended unexpectedly."""
     with override(background=True):
         yield
     background._Second.ended = 0
 
 
 def answered(request: Request | None, seconds: float = 60.0) -> Request:
-    """Wait for the answer to a request, and return the request."""
+    """Wait until a request is answered or lost. Return the same request, which then holds the answer."""
     assert request is not None
     end = time.monotonic() + seconds
     while not request.is_over():

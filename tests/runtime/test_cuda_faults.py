@@ -95,7 +95,7 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Return the numbers of resources that leaked since the last `forget`, by allocating function.
+    """Count resources that were allocated, but not released, since the last `forget`. The keys are the names of the allocating functions.
 
     The item "memory" is the number of leaked bytes.
     """

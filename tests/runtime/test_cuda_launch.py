@@ -161,7 +161,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return the launches and copies with their streams, and the waits with both streams."""
+    """Return the recorded launches, copies and waits. A launch or copy has its stream. A wait has the waiting stream and the awaited stream."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

@@ -371,7 +371,7 @@ def test_hands_copy_everything(monkeypatch: pytest.MonkeyPatch, cores: int, size
 
 
 def test_an_interrupt_waits_for_the_threads_that_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that an interrupted copy waits for its threads. No thread may access memory that is freed after the copy."""
+    """Test that an interrupted copy ends only after all its threads have ended, since the caller may free the memory afterwards."""
     monkeypatch.setattr(staging, "usable_cores", lambda: 8)
     ended: list[int] = []
 

@@ -118,7 +118,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Let copies of at least the given size from the host overtake earlier work of the device."""
+    """Let copies from the host run before earlier work of the device, if they have at least `nbytes` bytes."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 

@@ -37,7 +37,7 @@ def nothing_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def expand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute an op whose expansion has taken longer than a compilation. The compilation fails."""
+    """Let the compilation of an op's loop fail, and check that simpler NumPy functions compute the op."""
     kind = np.dtype(np.float64)
     row = ExpandedOp("square", (kind,), kind, lambda op, loop, dtype: np.square, fail)
     monkeypatch.setattr(row, "_spent", 1e9)
@@ -45,7 +45,7 @@ def expand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reduce rows when a compiled loop pays off. The compilation fails."""
+    """Let the compilation of a loop for row sums fail, and check that `_reduce_compiled` returns None."""
     monkeypatch.setattr(stored_loops, "obtain_reduction", fail)
     kind = np.dtype(np.float64)
     monkeypatch.setattr(reduce_arrays, "_loops", {})
@@ -54,7 +54,7 @@ def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def select(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select elements by a mask when a compiled loop pays off. The compilation fails."""
+    """Let the compilation of a kernel for selection by masks fail, and check that the selected elements are still right."""
     monkeypatch.setattr(masks.fusion, "compile_masked_copy", fail)
     monkeypatch.setattr(masks, "compile_price", lambda: -1.0)
     monkeypatch.setattr(masks.fusion, "find_masked_copy", lambda kind: None)

@@ -1,4 +1,4 @@
-"""Tests of work that interrupts do not stop."""
+"""Tests of calls that go on when an interrupt arrives (`uninterruptible`), such as the compilation of a kernel."""
 
 from __future__ import annotations
 

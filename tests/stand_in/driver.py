@@ -112,7 +112,7 @@ class Memory:
         return 0
 
     def take(self, kind: str, at: int) -> int:
-        """Free a block. Return the driver's code for success or for the error."""
+        """Take back (free) the block at address `at`. Return an error code of the driver, or 0."""
         found = self.blocks.get(at)
         if found is None or found[0] != kind:
             self.wrong.append(f"{kind} memory at {at:#x} was given back, but not given")
@@ -359,7 +359,7 @@ class Table:
 
     @staticmethod
     def CUhostFn(value: int) -> int:
-        """Return a host function's address, in place of the constructor of `CUhostFn`."""
+        """Return the address of a host function unchanged. In the real driver module, `CUhostFn` is a class that wraps the address."""
         return value
 
     @staticmethod

@@ -28,7 +28,7 @@ SONAME, HASH, STRINGS, SYMBOLS, STRINGS_SIZE, SYMBOL_SIZE = 14, 4, 5, 6, 10, 11
 
 
 def _jump(machine: str, at: int, slot: int) -> bytes:
-    """Return the machine code at address `at` of a jump to the address that `slot` contains."""
+    """Return the machine code of a jump. The code is placed at address `at`, and reads the jump's target from address `slot`."""
     if machine == "x86_64":
         return b"\xff\x25" + struct.pack("<i", slot - at - 6)
     return struct.pack("<II", 0x58000010 | (slot - at) // 4 << 5, 0xD61F0200)  # ldr x16, slot; br x16

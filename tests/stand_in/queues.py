@@ -21,7 +21,7 @@ class Queues:
         self._events: dict[int, tuple[int, int]] = {}  # event -> stream, and number of its preceding work items
 
     def give(self, stream: int, work: Work) -> int:
-        """Append work to a stream. Return the error code of completed work, or 0."""
+        """Append work to a stream. If work that has already run failed, return its error code, and otherwise 0."""
         self._work.setdefault(stream, []).append(work)
         return self.error
 
@@ -31,7 +31,7 @@ class Queues:
         return self.error
 
     def wait(self, stream: int, event: int) -> int:
-        """Let later work of `stream` wait for the work that now precedes `event`."""
+        """Let later work of `stream` wait for an event, as it was last recorded. If `event` is recorded again, this wait does not change."""
         event_position = self._events.get(event)
         return self.give(stream, lambda: self._run(*event_position)) if event_position is not None else self.error
 

@@ -115,7 +115,7 @@ class RunningStandIn(StandIn):
         return put_off
 
     def _call_host(self, stream: int, function: int, given: int) -> int:
-        """Call a host function after all earlier work of a stream. Neither the work nor the call is delayed."""
+        """Execute all pending work of a stream at once, and then call the host function at address `function` with the argument `given`."""
 
         def call() -> int:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(given)
@@ -282,7 +282,7 @@ class RunningDevice(CudaDevice):
         return get_device("simt").target
 
     def load(self, code: ObjectCode) -> CudaFunction:
-        """Load host code, and return a function with a handle of the driver."""
+        """Load host code in place of a GPU's machine code. Return a function object that the simulated driver can launch."""
         parameters = ", ".join([".param"] * len(code.parameters))
         module = self._driver.call("cuModuleLoadData", f".visible .entry {code.entry}({parameters})\0".encode())
         function = self._modules.function(module, code)

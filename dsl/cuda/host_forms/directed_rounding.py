@@ -226,7 +226,7 @@ def wide_integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes a result with `error` and rounds it with `choose`.
+    """Return a function that calls `error` to compute a result, and then `choose` to round it in another direction.
 
     `error` returns the result rounded to nearest, and a number with the sign of the rounding error. From these,
     `choose` computes the result rounded in another direction.

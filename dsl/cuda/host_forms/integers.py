@@ -78,5 +78,5 @@ def halved_sum_rounded(x: int, y: int) -> np.int32:
 
 
 def absolute_difference(x: int, y: int, z: int) -> int:
-    """Compute abs(x - y) + z."""
+    """Return abs(x - y) + z, the sum of an absolute difference and z, like CUDA's function ``__sad``."""
     return (x - y if x > y else y - x) + z

@@ -69,7 +69,7 @@ def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
 
 
 def permuted(array: ArrayValue, order: Sequence[int], packed: bool = False) -> ArrayValue:
-    """Return a view of an array whose axis k is the axis ``order[k]`` of the array."""
+    """Return a view with permuted axes: axis k of the view is the axis ``order[k]`` of `array`."""
     moved = {old: new for new, old in enumerate(order)}
     return replace(
         array,
@@ -212,7 +212,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _part_of(c: Compiler, own: BaseAxis, chosen: list[BaseAxis]) -> BaseAxis:
-    """Return the indices along an axis of the base array that a view of a view selects."""
+    """Combine two views along one axis of the base array: a view (`own`), and a view of that view (`chosen`)."""
     if own.axis is None:
         return own
     part = chosen[own.axis]
@@ -285,7 +285,7 @@ def _saturated(c: Compiler, value: object, what: str) -> Value:
 
 
 def element(c: Compiler, view: ArrayValue, **attributes: Any) -> Any:
-    """Return the only element of a view that has no axes. Records and text are not loaded."""
+    """Return the single element of a view without axes: a loaded number or date, or a reference to a record or text."""
     if in_bytes(view.dtype):
         return _record(view)
     if c.tracer is not None:

@@ -87,7 +87,7 @@ class FunctionFrame:
         return (*self.path, number, *self.iterations.get(number, ()))
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable for a key of `Webs.of`, or None for unreachable code."""
+        """Return the variable that a syntax node uses, or None in unreachable code. `key` is the node's key in the dict `Webs.of`."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
@@ -303,7 +303,7 @@ class Compiler(Variables):
         return self._emit_op(name, numbers)
 
     def _fold_typed(self, name: str, numbers: list[Constant]) -> Constant | ScalarValue:
-        """Fold an op on constant integers or bools with Numba's types. At least one operand is a NumPy scalar."""
+        """Fold an op on constant integers or bools, of which at least one is a NumPy scalar. Use Numba's promotion rules."""
         definition = find_op(name)
         dtypes = tuple(number_kind(n.value).dtype for n in numbers)
         try:
@@ -370,7 +370,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true or None.
+        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true. None means always.
 
         If `reporting` is false, the thread ends, but the launch raises no error. `message` has a ``{}`` for each of the
         numbers `values`. A complex number takes two words of the error record, and any other number takes one word.
@@ -427,7 +427,7 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value of ``make()`` or, in a recursive function, a hidden parameter.
+        """Return the value of ``make()``. In a recursive function, a hidden parameter makes this value visible.
 
         Each call of the recursive function passes the value as an argument.
         """
@@ -439,12 +439,12 @@ class Compiler(Variables):
         return self.callee.values[key]
 
     def hide(self, name: str, dtype: np.dtype, what: tuple[Any, ...]) -> Value:
-        """Add a hidden pointer parameter to the kernel, and return it. `what` tells a launch which argument to pass."""
+        """Add and return a hidden pointer parameter of the kernel. The tuple `what` identifies the argument that a launch passes."""
         self.hidden.append(what)
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden scalar parameter for `what`, which has the index dtype.
+        """Return the hidden scalar parameter that passes the value named `what`. Its dtype is the index dtype.
 
         The first call adds the parameter to the kernel.
         """

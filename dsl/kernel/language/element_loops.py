@@ -21,7 +21,7 @@ _BOTH_SIDES = "several parts of {} overlap the output on both sides: use a loop,
 
 
 def broadcast_axes(value: ArrayValue, view: ArrayValue) -> dict[int, Extent]:
-    """Return the axes of `view` along which `value` may be broadcast, with the lengths of `value`.
+    """Return a dict with the axes of `view` along which `value` may be broadcast. It maps each axis to the length of `value`.
 
     A length is 1, or known only at run time.
     """
@@ -68,7 +68,7 @@ class Order:
 
 @dataclass
 class _Overlap:
-    """The elements of an output array that one operand reads, as a part of the same array.
+    """The overlap of an operand with the output array: the elements of the output that the operand also reads.
 
     `along` contains, for some axes, an int n and a bool that tells whether the operand is broadcast along the axis. If it
     is broadcast, the operand reads only the elements with the index n. Otherwise, it reads the element at index i + n
@@ -125,7 +125,7 @@ def safe_order(c: Compiler, view: ArrayValue, values: list[ArrayValue], single: 
 
 
 def _conflict(c: Compiler, n: Value, up: list[Value], down: list[Value], ends: list[tuple[Value, Value]]) -> Value:
-    """Return whether no order of the indices of an axis of length `n` works for all operands.
+    """Return whether the operands need contradictory orders of iteration over the `n` indices of an axis.
 
     The bools `up` and `down` tell whether the elements of an operand have higher or lower indices than the elements that
     are written at the same time. `ends` contains the indices to be visited last, each with a bool that tells whether

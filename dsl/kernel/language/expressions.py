@@ -293,7 +293,7 @@ def _items(frame: FunctionFrame, parts: list[ast.expr]) -> list[Any]:
 
 
 def unpack(frame: FunctionFrame, value: object, expected: int | None = None) -> tuple[Any, ...]:
-    """Return the items of a value. If their number is unknown at compile time, `expected` items are returned."""
+    """Return the items of a value. If their number is unknown at compile time, assume that it is `expected`."""
     value = frame.compiler.unwrap(value)
     if isinstance(value, Generator):
         return comprehension(value.frame, value.node).items
@@ -416,7 +416,7 @@ def comprehension(frame: FunctionFrame, node: ast.ListComp | ast.GeneratorExp) -
 
 
 def numbers_in(frame: FunctionFrame, node: ast.AST) -> set[int]:
-    """Return the numbers of the local variables that occur in a syntax node."""
+    """Return the set of local variables that occur in a syntax node, each identified by its number in `Webs.of`."""
     webs = frame.source.webs.of
     keys = (key for part in ast.walk(node) for key in (id(part), (id(part), "read")))
     return {webs[key] for key in keys if key in webs}

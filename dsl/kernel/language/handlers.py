@@ -83,7 +83,7 @@ def convert(call: Invocation, dtype: np.dtype, arguments: list[Any]) -> Any:
 
 
 def elementwise(call: Invocation, op: str, *operands: Any) -> Any:
-    """Compile an op on scalars, on the components of vectors, or on a duration."""
+    """Compile an op on scalars, vectors or durations. An op on vectors is applied to each of their components."""
     c = call.c
     operands = tuple(arrays.element(c, o) if isinstance(o, ArrayValue) and o.ndim == 0 else o for o in operands)
     if len(operands) == 1 and (duration := signed_duration(c, op, operands[0])) is not None:

@@ -143,7 +143,7 @@ def _restore(value: object, values: list[Any]) -> Any:
 
 
 def _flatten_hidden(c: Compiler, entry: Recursive, flat: list[Any]) -> dict[object, Any]:
-    """Append the IR values of a function's hidden arguments to `flat`, and return the arguments."""
+    """Return the hidden arguments of a recursive function as a dict. Also append their IR values to `flat`."""
     try:
         hidden = {key: c.visible(key, make) for key, make in entry.hidden.items()}
     except KeyError:  # a variable of another function, which is assigned later
@@ -190,7 +190,7 @@ def _define(call: Invocation, function: Any, entry: Recursive, arguments: list[A
 
 
 def result_types(result: Variable) -> list[np.dtype]:
-    """Return the IR types of a recursive function's result (none for a constant)."""
+    """Return the IR types that represent a recursive function's result, or [] if the result is a compile-time constant."""
     return [*slot_dtypes(result.kind), *(dtype for part in result.parts for dtype in result_types(part))]
 
 
@@ -213,6 +213,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Remove the first IR values from `results`, and build the result of a call from them."""
+    """Remove the IR values of a call's result from the front of the list `results`, and build the result from them."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

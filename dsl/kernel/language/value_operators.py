@@ -181,9 +181,9 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """Return `value`, or its dtype's minimum if the Python int `other` is outside the dtype's range.
+    """If the integer dtype of `value` cannot hold the Python int `other`, return the dtype's minimum, otherwise `value`.
 
-    Both have the same order relative to such an `other`.
+    A comparison with `other` gives the same result for both.
     """
     if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
         limits = np.iinfo(value.dtype)

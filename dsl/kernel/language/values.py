@@ -364,7 +364,7 @@ def in_bytes(dtype: np.dtype) -> bool:
 
 
 def memory_dtype(dtype: np.dtype) -> np.dtype:
-    """Return the dtype of the pointers to elements of `dtype` in kernels.
+    """Return the dtype with which kernels access elements of `dtype` in memory.
 
     The dtype is uint8 for records and text, int64 for dates, and the elements' dtype otherwise.
     """
@@ -416,10 +416,9 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def runtime_kind(kind: Kind) -> Kind | None:
-    """Return the kind of the run-time values of a variable of kind `kind`.
+    """Convert the kind of a compile-time constant to the kind of an equal run-time value. Return other kinds unchanged.
 
-    For a `ConstantKind`, this is the kind of a number or date, or None for other constants. Other kinds are returned
-    unchanged.
+    For a `ConstantKind`, the result is the kind of a number or date, or None for other constants.
     """
     if not isinstance(kind, ConstantKind):
         return kind
@@ -441,7 +440,7 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return a kind for the values of both kinds, or None if there is no such kind.
+    """Return a variable kind that covers the values of the kinds `first` and `second`, or None if there is none.
 
     If `numba` is true, Python numbers are not weak.
     """

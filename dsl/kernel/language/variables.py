@@ -81,7 +81,7 @@ class Variable:
         self.assignments = 0
 
     def now(self, run: int) -> Variable:
-        """Return the last replacement of this variable in a compilation run, or the variable itself."""
+        """Return the variable that stands for this one now: its last replacement in a compilation run, or itself."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later
@@ -110,7 +110,7 @@ class Variables:
         self.arenas: dict[np.dtype, tuple[Value, int]] = {}
 
     def variable(self, key: tuple[Any, ...], name: str) -> Variable:
-        """Return the variable with the key `key`, which all runs of a compilation share."""
+        """Return the variable with the key `key`. If the kernel is compiled again, the key gives the same variable."""
         return self.variables.setdefault(key, Variable(name))
 
     def assign(self, variable: Variable, value: object) -> None:
@@ -154,9 +154,9 @@ class Variables:
         self._store(variable, value)
 
     def _widen(self, variable: Variable) -> None:
-        """Allocate new storage for a variable with a widened kind, and mark this run's code as invalid.
+        """Allocate new storage for a variable with a widened kind, and request another compilation of the kernel.
 
-        The run continues, so that it widens the kinds of all such variables.
+        This compilation run continues, so that it widens the kinds of all such variables.
         """
         self.pending = self.widened = True
         blocks = variable.blocks
@@ -165,9 +165,9 @@ class Variables:
         variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Assign a value that does not fit the kind of `variable` to a new variable, `variable.later`.
+        """Replace `variable` by its successor, `variable.later`, and assign a value of another kind to the successor.
 
-        All later uses in this run refer to the new variable.
+        All later uses in this compilation run refer to the successor.
         """
         if variable.later is None:
             variable.later = Variable(variable.name)
@@ -196,7 +196,7 @@ class Variables:
         return variable.kind
 
     def _array_kind(self, array: ArrayValue) -> ArrayKind | None:
-        """Return the `array_kind` of an array, or raise Restart if the array needs a new arena.
+        """Return the kind of an array. If a local array still needs an arena (a memory pool), raise Restart to compile the kernel again.
 
         Local arrays must be allocated in an arena, so that an offset identifies them at run time.
         """
@@ -207,14 +207,14 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Convert a variable to one that may be None. A second variable stores the other values."""
+        """Let `variable` also hold None. A second variable, ``variable.parts[0]``, stores its values other than None."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):
                 variable.parts[0].kind = runtime_kind(kind) or kind
 
     def arena_part(self, dtype: np.dtype, count: int) -> Value | None:
-        """Reserve `count` elements of the arena for `dtype`. Return a pointer, or None without an arena."""
+        """Reserve `count` elements in the arena (memory pool) for local arrays of `dtype`. Return a pointer, or None if there is no arena."""
         length = self.arena_lengths.get(dtype)
         if length is None:
             return None

@@ -174,7 +174,7 @@ class Inspection:
         return self._asked(signature, cc, attrgetter("sass"))
 
     def inspect_sass_cfg(self, signature: Any = None, cc: Any = None) -> Any:
-        """Return the result of `inspect_sass`, without the control-flow graph that Numba adds."""
+        """Return the result of `inspect_sass`. Unlike Numba's method of this name, it adds no control-flow graph."""
         return self.inspect_sass(signature, cc)
 
     def inspect_types(self, file: Any = None) -> None:

@@ -159,7 +159,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument; see `exclusive` for a `written` array."""
+        """Return the buffer of an array argument. If `written` is true, the buffer is prepared for writes by `exclusive`."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)
@@ -436,7 +436,7 @@ def _flat(descriptors: tuple[args.Descriptor, ...]) -> list[args.Descriptor]:
 
 
 class HostCopies:
-    """Host copies of device arrays, which Python mode and the sanitizer pass to kernels.
+    """Host copies of device arrays. Python mode and the sanitizer pass these copies to kernels.
 
     Arrays that share memory also share the copy.
     """
@@ -446,7 +446,7 @@ class HostCopies:
         self._given: list[tuple[Storage, LazyArray]] = []
 
     def convert(self, value: Any) -> Any:
-        """Return an argument with host copies in place of device arrays, and without hints."""
+        """Convert a kernel argument: replace device arrays by host copies, and hints such as ``cuda.In(x)`` by the array ``x``."""
         return args.map_leaves(self._convert_leaf, value)
 
     def _convert_leaf(self, value: Any) -> Any:
@@ -475,7 +475,7 @@ class HostCopies:
         return np.ndarray(shape, dtype, host.reshape(-1).view(np.uint8), offset, strides)  # type: ignore[arg-type]
 
     def write_back(self) -> None:
-        """Copy the elements of each changed host copy to its device array."""
+        """Update the device arrays from those host copies that have changed."""
         for storage, (device_array, host, before) in self._copies.items():
             if host.tobytes() != before:
                 device_array.copy_to_device(host)

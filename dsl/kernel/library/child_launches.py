@@ -120,7 +120,7 @@ def _descriptor(c: Compiler, value: object) -> args.Descriptor:
 
 
 def _append_words(c: Compiler, value: object, descriptor: args.Descriptor, words: list[Value]) -> None:
-    """Append to `words` the 64-bit words of an argument of a launch inside a kernel."""
+    """Encode an argument of a launch inside a kernel as 64-bit words, and append them to the list `words`."""
     match value, descriptor:
         case Constant(value=held), _:
             numbers: list[int] = []

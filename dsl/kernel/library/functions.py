@@ -372,7 +372,7 @@ def call_library(call: Invocation, function: LibraryFunction, arguments: list[An
 
 
 def _on_brains(call: Invocation, function: LibraryFunction, numbers: list[Any], brain: np.dtype) -> Any:
-    """Compile a call with bfloat16 numbers to a library function that works on their bits."""
+    """Compile a library call with bfloat16 (brain float) arguments. The function takes each such number as its bits."""
     c = call.c
     bits = []
     for number, dtype in zip(numbers, function.arguments, strict=True):

@@ -147,11 +147,11 @@ class Tile(LaneGroup):
         return cuda.shfl_sync(self.mask(), value, rank, self.width)
 
     def shfl_up(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks below, or this thread's `value` if no such thread exists."""
+        """Return `value` from the thread whose rank is lower by `delta`, or this thread's `value` if there is none."""
         return cuda.shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
-        """Return the `value` of the thread `delta` ranks above, or this thread's `value` if no such thread exists."""
+        """Return `value` from the thread whose rank is higher by `delta`, or this thread's `value` if there is none."""
         return cuda.shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:

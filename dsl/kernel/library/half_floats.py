@@ -86,7 +86,7 @@ def _fused(x: Any, y: Any, z: Any) -> Any:
 
 
 def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 function whose arguments are bfloat16 bits."""
+    """Return a function that converts bfloat16 bits to float32 and calls `function`."""
 
     def on_bits(*bits: Any) -> Any:
         return function(*[bfloat16_to_float(x) for x in bits])
@@ -112,7 +112,7 @@ def _is_infinite(x: Any) -> Any:
 
 
 def _unordered(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 comparison for bfloat16 bits that is also true for NaN."""
+    """Return a comparison of bfloat16 bits, based on a float32 comparison. It is also true if an operand is NaN."""
 
     def on_bits(x: Any, y: Any) -> Any:
         first, second = bfloat16_to_float(x), bfloat16_to_float(y)

@@ -20,7 +20,7 @@ _WORDS = {"i": "int", "u": "uint", "f": "float"}
 
 
 def reject_atomic(name: str, dtype: np.dtype) -> str | None:
-    """Return an error message if the atomic operation `name` does not support a dtype, or None."""
+    """Return an error message if the atomic operation `name` does not support a dtype, otherwise return None."""
     kinds, sizes = _ATOMICS[name]
     takes = [f"{_WORDS[kind]}{8 * size}" for kind in kinds for size in sizes if kind == "f" or size > 2]
     if dtype.name in takes:
@@ -37,7 +37,7 @@ def reject_reduction(kind: str, dtype: np.dtype) -> str | None:
 
 
 def reject_match(dtype: np.dtype) -> str | None:
-    """Return an error message if match operations do not support a dtype, or None."""
+    """Return an error message if `match_any_sync` and `match_all_sync` do not support a dtype, otherwise return None."""
     return f"match operations take real numbers, not {dtype}" if dtype_kind(dtype) == "c" else None
 
 

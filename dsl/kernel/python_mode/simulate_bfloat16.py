@@ -79,7 +79,7 @@ def wide(value: object) -> Any:
 
 
 def beside_brains(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Convert Python ints and floats to bfloat16 if another value is a bfloat16.
+    """If one of several values is a bfloat16 (brain float), convert the Python ints and floats beside it to bfloat16.
 
     `Brain` operands, which simulate bfloat16 scalars, become the scalars that they contain.
     """

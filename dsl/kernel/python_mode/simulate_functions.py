@@ -125,7 +125,7 @@ class _Cast(type):
 
 
 def _cast(kind: type) -> type:
-    """Return a substitute for a number type such as `int`, which NumPy accepts as a dtype."""
+    """Return a class that replaces a number type such as `int` in Python mode. NumPy accepts the class as a dtype."""
     return _Cast(kind.__name__, (), {"real": kind, "dtype": np.dtype(kind), "__doc__": kind.__doc__})
 
 
@@ -135,7 +135,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def _creation(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a NumPy function that returns a `KernelArray`."""
+    """Return a wrapper of a NumPy function that creates arrays. The wrapper returns a `KernelArray`."""
     return lambda *arguments, **options: as_kernel_array(function(*arguments, **options))
 
 

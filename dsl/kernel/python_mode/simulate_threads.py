@@ -162,10 +162,7 @@ class RunningThread:
 
 
 def call_frames() -> list[FrameType]:
-    """Return the Python stack frames from the caller of an intrinsic out to the kernel function.
-
-    The innermost frame comes first.
-    """
+    """Return the Python stack frames from an intrinsic's caller (first) to the kernel function (last)."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not Intrinsic.__call__.__code__:
         frame = frame.f_back
@@ -186,7 +183,7 @@ def user_line(frames: Sequence[FrameType]) -> str:
 
 
 class Stack:
-    """An OS thread that runs simulated threads of a kernel, one after another.
+    """An OS thread, which serves as the call stack of simulated threads. It runs these threads one after another.
 
     Exactly one stack of a launch runs at a time. The others wait for their locks, `_baton`. A stack that stops running
     releases the lock of the stack that continues.
@@ -200,7 +197,7 @@ class Stack:
         self._carrier: threading.Thread | None = None
 
     def start(self, thread: RunningThread) -> None:
-        """Start the OS thread, which first runs the simulated thread `thread`.
+        """Start this OS thread. It begins with the simulated thread `thread`.
 
         The calling stack must then wait for its own `_baton`.
         """
@@ -223,7 +220,7 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Let this OS thread run. If it is idle, it first runs the simulated thread `thread`."""
+        """Let this OS thread run. It continues its own simulated thread or, if it has none, starts the simulated thread `thread`."""
         self._next = thread
         self._baton.release()
 
@@ -238,7 +235,7 @@ class Stack:
         carrier.join()
 
     def carry(self, thread: RunningThread | None) -> None:
-        """Run a simulated thread to its end, and then the threads that the scheduler starts on this stack."""
+        """Run a simulated thread to its end. Then run other threads that the scheduler starts on this OS thread."""
         launch = self._launch
         before = running.thread
         try:
@@ -362,9 +359,9 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended, and resume the main stack unless it is `stack`.
+        """Mark the launch as ended. If the calling OS thread `stack` is not the launch's main thread, resume the main thread.
 
-        Return whether `stack` is the main stack.
+        Return whether `stack` is the main thread.
         """
         self.over = True
         if stack is not self._main:

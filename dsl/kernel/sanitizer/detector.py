@@ -103,7 +103,7 @@ Access = tuple[Now, Site, "int | None"]  # the last item is the written value, i
 
 
 class Cell:
-    """The recorded accesses to an address, where one is not enough to detect races."""
+    """The recorded accesses to one address, used if a record of a single access is not enough to detect races."""
 
     __slots__ = ("atomics", "reads", "released", "writes")
 
@@ -171,7 +171,7 @@ class BlockState:
 
 
 def ordered(before: Now, thread: ThreadState) -> bool:
-    """Return whether an earlier access happens before the next operation of `thread`."""
+    """Return whether an earlier access is ordered before the next operation of `thread`, so that they cannot race."""
     other, epoch, grid, clock = before
     if other is thread or grid < thread.grid:
         return True
@@ -182,7 +182,7 @@ def ordered(before: Now, thread: ThreadState) -> bool:
 
 
 def join_clocks(parts: Sequence[Known | None]) -> Known | None:
-    """Return the latest time of each thread or block in vector clocks. None is an empty clock."""
+    """Merge vector clocks: for each thread or block, keep the latest time. The value None stands for an empty clock."""
     different = list({id(known): known for known in parts if known is not None}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -266,7 +266,7 @@ class Detector:
                     self.analyse_repeated(memory, address, held, access, row)
 
     def enter(self, number: int) -> BlockState:
-        """Make block `number` the current block and return its state."""
+        """Select the block with the number `number` as the current block, and return its state."""
         if not self.at_once:
             self.leave()
             self.block = BlockState(number, [None] * self.size)

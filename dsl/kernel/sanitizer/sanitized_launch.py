@@ -254,7 +254,7 @@ class SanitizedLaunch(DispatchedLaunch):
 
 @contextmanager
 def detecting(detector: Detector, kernel: str, grid: Triple, block: Triple) -> Iterator[None]:
-    """Context manager for a launch of a kernel whose events `detector` receives.
+    """Context manager around one kernel launch. The kernel reports its events, such as memory accesses, to `detector`.
 
     Raises SanitizerError at the end if the detector has found errors. Until then, Python's garbage collector is
     disabled, because it would take long to scan all recorded accesses.

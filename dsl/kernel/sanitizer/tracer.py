@@ -137,7 +137,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return an array labeled with a variable's name. A field of the variable keeps its label."""
+        """Return `array` with a variable's name as label. If it is a field of the variable, return it unchanged."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))

@@ -102,7 +102,7 @@ class ValueFrame:
         return self.device.download(slot, node.dtype, node.shape)
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the array `number`, or a copy if it shares memory with the array `other`."""
+        """Return the array of the value with index `number`. If it shares memory with the array of value `other`, replace it by a copy first."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -112,7 +112,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return an array for an update to change: the previous version if possible, otherwise a copy.
+        """Return an array that an update may modify: a copy of the previous version or, if nothing else needs that version, its own memory.
 
         The elements of an uninitialized array are not copied.
         """
@@ -129,10 +129,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return an array for an update to change.
-
-        This is the memory of an input that a final update may overwrite, otherwise the result of `copied`.
-        """
+        """Return an array that an update may modify: the memory of an input if the update may overwrite it, otherwise the result of `copied`."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:
@@ -190,7 +187,7 @@ class ValueFrame:
     # -- results --------------------------------------------------------------------------------
 
     def table(self) -> list[Any]:
-        """Return a list that contains each output's buffer at the index of the output's value.
+        """Return a list with one entry for each value of the program: a buffer if the value is an output, otherwise None.
 
         Each computed output is C-contiguous and has a buffer of its own.
         """

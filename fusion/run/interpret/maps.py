@@ -127,7 +127,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the number of the register or input that has `node` in dtype `kind`. Append a cast if necessary."""
+        """Return the number of the register or input with the value of `node` in the dtype `kind`. If there is none, append a cast."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))
@@ -141,7 +141,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call of a primitive, and free the registers of its casts and of the values `ended`."""
+        """Append a call of a primitive. Free the registers of cast operands, and those of the values in `ended`, which no later call uses."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]

@@ -55,14 +55,14 @@ class Program:
 
 @dataclass(slots=True, eq=False, repr=False)
 class ReductionOrders:
-    """The orders in which a plan would reduce elements. `rules` caches the result of `stored`."""
+    """The facts that determine in which order a plan would combine the elements of a reduction."""
 
     order: list[Expr]
     outputs: list[Expr]
     origins: Mapping[Expr, Expr]
     device: Device
     any_order: bool
-    rules: tuple[set[Expr], set[Expr]] | None = None
+    rules: tuple[set[Expr], set[Expr]] | None = None  # the cached result of `stored`
 
     @property
     def target(self) -> Any:
@@ -133,7 +133,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_intermediates(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Return the nodes to compute and their operands.
+    """Leave out nodes that only variances and counts use as intermediate values. Return the remaining nodes, and the operands of each node.
 
     Variances in `found` have their array as operand. The nodes of the squared differences are omitted unless other
     nodes need them. In the same way, counts of true elements have a bool array as operand.
@@ -149,7 +149,7 @@ def _without_intermediates(
 
 
 def _split_tail(order: list[Expr], users: dict[Expr, list[Expr]]) -> tuple[list[Expr], list[Expr]]:
-    """Separate final updates from all other nodes, and return the other nodes first.
+    """Return the nodes in two lists: first all nodes except final updates, then the final updates.
 
     A final update is used only as a result and as the previous version of other final updates.
     """

@@ -41,7 +41,7 @@ def may_fail(node: Expr) -> bool:
 
 
 def operands_of(node: Expr) -> tuple[Expr, ...]:
-    """Return a node's operands, but without the cast of a bool array whose true elements are counted."""
+    """Return a node's operands. If the node counts the true elements of a bool array, return this array instead of its cast to integers."""
     if node.kind != "reduce" or node.op != "add" or node.dtype.kind not in "iu":
         return node.operands
     (operand,) = node.operands
@@ -51,7 +51,7 @@ def operands_of(node: Expr) -> tuple[Expr, ...]:
 
 
 def choose_order(node: Expr, orders: ReductionOrders) -> Any:
-    """Return the order of a reduction in a plan.
+    """Return the order in which a plan would combine the elements of a reduction.
 
     Return None if the order is irrelevant, or if `reduce_values` derives it from the operand's shape. Raises
     NeedsKernelError if an interpreted reduction cannot have the bits of a plan's.
@@ -73,10 +73,10 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
 
 
 def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any:
-    """Return the cache key for the order of a reduction.
+    """Return an outline of how a reduction's operand is computed. It is the key under which the order of the reduction is cached.
 
-    The key describes how the operand is computed. Equal keys have equal orders. Offsets of views are not part of the
-    key: the iterations of a loop that reduces one window after another have the same kernel.
+    Equal keys have equal orders. Offsets of views are not part of the key: the iterations of a loop that reduces one
+    window after another have the same kernel.
     """
     numbers: dict[Expr, int] = {}
     parts: list[Any] = []
@@ -122,7 +122,7 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether the shape of `operand` is known to determine the order of a reduction.
+    """Return whether the operand's shape alone determines the order of a reduction. This is known for operands with regular memory layouts.
 
     This is so if all values from which `operand` is computed are C-contiguous and have its shape. One-element values
     and constants do not count. If only the last axis is reduced, one C-contiguous value suffices. The others may be
@@ -167,7 +167,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError for a scan that rounds if a plan may split it: on a GPU, or if its rows are long."""
+    """If a scan rounds its results and a plan may split it, raise NeedsKernelError. Plans split scans on a GPU, and scans of long rows."""
     if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

@@ -1,4 +1,4 @@
-"""Interpretation of variances, with the same bits as a plan.
+"""Interpretation of variances. The results have the same bits as those of compiled kernels.
 
 In: a sum of squared differences from the mean of a whole array, which a plan divides into blocks. Out: the sum.
 Invariant: each block is summed with its own mean as the shift, as `plan.shifted_moments` describes, so the differences
@@ -27,7 +27,7 @@ TOGETHER = 8
 
 
 def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr, tuple[Expr, Tree]]:
-    """Find the sums of squares for the variances of all elements of long arrays.
+    """Find the sums ``sum((x - mean(x))**2)`` over all elements of long arrays x.
 
     Map each sum to the array and to the order in which the elements are added.
     """
@@ -42,7 +42,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
 
 
 def _shifted(node: Expr, origins: Mapping[Expr, Expr]) -> Expr | None:
-    """Return the array x if a node is the sum of squares in the variance of x, otherwise None."""
+    """If a node is ``sum((x - mean(x))**2)`` over all elements of an array x, return x, otherwise None."""
     kind, (squares,) = node.dtype, node.operands
     if kind.char not in "fd" or node.size != 1 or not _is_map(squares, ("square", "multiply"), kind):
         return None

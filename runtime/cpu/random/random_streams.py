@@ -156,7 +156,7 @@ def _take(
 
 
 def _head(method: Drawing, count: int, scale: float, loc: float) -> np.ndarray:
-    """Return the words of a new random stream. The caller sets the state, the function and the bit generator."""
+    """Return a new random stream as an array of 64-bit words. In the head of the array, the caller sets the state, function and bit generator."""
     threshold = 0
     if method.dtype.kind == "i":
         threshold = (1 << method.bits) % (int(scale) + 1)
@@ -196,7 +196,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Start a random stream with a method's numbers from `half`, 32 bits of an output."""
+    """Draw the first elements of the random stream `words` from `half`, the unused 32 bits of the generator's last output."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):

@@ -16,7 +16,8 @@ from weft.runtime import get_device
 
 
 def pieces(dtype: type, stride: int, likely: bool | None = None) -> Kernel:
-    """Return the kernel ``out[i] = a[i * stride] * 2 if i < m else b[i - m] if (i - m) % 2 == 0 else 7``.
+    """Return a kernel that computes ``out[i]`` in one of three ways. If ``i < m``, the value is ``a[i * stride] * 2``.
+    Otherwise it is ``b[i - m]`` for even ``i - m``, and 7 for odd ``i - m``.
 
     For bools, ``or`` with itself replaces the doubling, and True replaces 7. `likely` states whether ``i < m`` mostly
     holds.

@@ -1,4 +1,4 @@
-"""Tests of products of an index and a constant that casts have changed."""
+"""Tests of products ``index * constant`` in which type casts have changed the value of the constant."""
 
 from __future__ import annotations
 

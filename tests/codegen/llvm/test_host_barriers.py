@@ -427,7 +427,7 @@ def test_a_warp_that_returns_from_a_loop_in_a_branch() -> None:
 
 
 def test_lanes_that_end_need_not_be_waited_for() -> None:
-    """Test a shuffle with a full mask that only half of the warp's lanes execute."""
+    """Test a warp shuffle that only half of its mask's lanes execute. The shuffle does not wait for the other lanes, which have ended."""
     b = builder("half")
     out = b.pointer("out", np.int32, writable=True)
     t = number(b, "thread_index")

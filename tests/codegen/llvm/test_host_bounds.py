@@ -170,10 +170,10 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches a kernel, and a list of numbers of bounds.
+    """Return a function that launches the kernel in `text`, and a list. Each search for guards appends to this list how many bounds it found.
 
-    Each search for guards appends the number of bounds that it finds. With `bounds`, loops over threads omit the
-    threads without work.
+    A guard is a condition such as ``if i < n``, which bounds the thread indices. With `bounds`, loops over threads omit
+    the threads without work.
     """
     counts: list[int] = []
     find = GuardFinder.find

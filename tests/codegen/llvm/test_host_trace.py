@@ -16,7 +16,7 @@ INT = np.dtype(np.int64)
 
 
 def sanitized(numbers: int, barrier: bool = False, align: int = 1) -> Kernel:
-    """Return a kernel whose threads record an event at site 1.
+    """Return a kernel that is instrumented as for a sanitizer: each of its threads records an event at site 1.
 
     If `barrier`, they record another event at site 2, after a barrier.
     """

@@ -1,7 +1,6 @@
-"""Tests that kernels have the same instructions with extracted functions of libdevice.
+"""Tests that linking only the required libdevice functions gives the same instructions as linking all of libdevice.
 
-The instructions are compared with those of kernels that are linked with the whole library. Each function is extracted
-only once.
+Each function is extracted from the library only once.
 """
 
 from __future__ import annotations

@@ -249,9 +249,10 @@ def test_tiles_go_through_shared_memory(arch: str) -> None:
 
 @pytest.mark.parametrize("length", [1000, 100_000])
 def test_rows_of_other_lengths_leave_room_for_more_blocks(length: int) -> None:
-    """Test that the softmax of long rows needs at most 64 registers and no spills.
+    """Test that softmax kernels for rows of 1000 and 100,000 elements use few registers, so that more blocks fit on a multiprocessor.
 
-    Each thread keeps 32 elements of a row, or 512 threads read a longer row several times.
+    The kernels use at most 64 registers and no spills. Each thread keeps 32 elements of a row, or 512 threads read a
+    longer row several times.
     """
     (kernel,) = wf.compile(softmax(floats(64, length)), target="sm_90")
     assert kernel.resources["registers"] <= 64

@@ -51,9 +51,9 @@ def plain(form: str) -> Kernel:
 
 @cache
 def modelled(form: str) -> tuple[Kernel, Any]:
-    """Return an expanded kernel for a form, and the kernel's compiled code.
+    """Return the kernel for `form`, a key of `FORMS`, and its compiled code. A model replaces a GPU's approximate instructions.
 
-    A model replaces the approximate instructions.
+    The kernel's divisions and square roots are expanded.
     """
     kernel = expand_division(plain(form))
     verify_kernel(kernel)
@@ -82,9 +82,10 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Add `units` to the bits of finite nonzero values, within the error bound.
+    """Add `units` to the bit pattern of each float32 value. A value stays unchanged if its error would exceed `bound`.
 
-    A value stays unchanged if the sum would differ from `exact` by more than `bound`.
+    The error is the difference from `exact`. Zeros also stay unchanged, and values that are not finite before or after
+    the addition.
     """
     moved = (values.view(np.int32) + np.int32(units)).view(np.float32)
     ordinary = np.isfinite(values) & (values != 0) & np.isfinite(moved)
@@ -117,7 +118,7 @@ def root_reciprocals(x: np.ndarray, units: int) -> np.ndarray:
 
 @np.errstate(all="ignore")
 def check(form: str, x: np.ndarray, y: np.ndarray, units: int, short: bool = False) -> None:
-    """Compare the quotients or square roots that the kernel of a form computes with NumPy's.
+    """Run the kernel for `form`, a key of `FORMS`, and compare its quotients or square roots with those of NumPy.
 
     With `short`, fail if an element does not take the short path.
     """
@@ -233,7 +234,11 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test all odd significands of divisors. Quotients by even significands are not closer to a midpoint."""
+    """Test the quotients closest to the midpoint of two floats, for divisors with every odd significand.
+
+    Divisors with even significands are omitted, since their quotients are not closer to a midpoint than those of odd
+    ones.
+    """
     step = (1 << 23) // 32
     for start in range((1 << 23) + part * step + 1, (1 << 23) + (part + 1) * step, 1 << 15):
         x, y = hard_pairs(np.arange(start, start + (1 << 15), 2))
@@ -359,7 +364,7 @@ def test_other_dtypes_are_left_alone() -> None:
 
 
 def narrow(opcode: str) -> Kernel:
-    """Return a kernel of float16 quotients or roots with modelled approximations.
+    """Return a kernel that computes float16 quotients or square roots. A model replaces a GPU's approximate instructions.
 
     Check that the kernel has no branches.
     """

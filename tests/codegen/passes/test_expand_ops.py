@@ -16,7 +16,7 @@ IMMEDIATE = 0
 @pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_extremes_of_zeros_select_the_second_operand(name: str, dtype: str) -> None:
-    """Test the signs of zeros, compiled and interpreted."""
+    """Test that the maximum or minimum of two zeros has the sign of the second zero, in compiled and in interpreted programs."""
     x = np.tile(np.array([-0.0, 0.0, 1, -1, np.nan], dtype), 40)
     for zero in (0.0, -0.0):
         for swapped in (False, True):

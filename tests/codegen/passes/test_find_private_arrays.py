@@ -1,4 +1,4 @@
-"""Tests of `find_private_arrays`: which arrays threads may update in private copies."""
+"""Tests of `find_private_arrays`. This pass finds the arrays of which each CPU thread may update a private copy."""
 
 from __future__ import annotations
 

@@ -28,9 +28,10 @@ def line(index: Index) -> Kernel:
 
 
 def rows(stride: str, *, cut: bool = False) -> Kernel:
-    """Return a kernel that sums rows of `columns` elements or, if `cut`, blocks of one row.
+    """Return a kernel that sums each row of a matrix. If `cut` is true, the kernel sums consecutive blocks of a single row instead.
 
-    `stride` names the kernel parameter that is the distance between the starts of consecutive rows or blocks.
+    A row has `columns` elements. `stride` names the kernel parameter that is the distance between the starts of
+    consecutive rows or blocks.
     """
     b = KernelBuilder("rows")
     sizes = {name: b.scalar(name) for name in ("n", "columns", "stride")}

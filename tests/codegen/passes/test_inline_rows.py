@@ -1,4 +1,4 @@
-"""Tests of inlined user functions.
+"""Tests of the pass `inline_rows`. It inlines user functions, which are rows (entries) of the op table.
 
 The indices of such a function get the index dtype of the kernel.
 """

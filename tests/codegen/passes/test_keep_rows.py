@@ -1,4 +1,4 @@
-"""Tests that an expensive value of several loops over a row is computed once.
+"""Tests that an expensive value is computed only once if several loops over a row need it.
 
 The value is stored for the other loops.
 """

@@ -1,6 +1,6 @@
-"""Tests that kernels mapped to GPU threads match the logical kernels.
+"""Tests that kernels have the same results before and after they are mapped to GPU threads.
 
-Both are interpreted.
+Both forms of a kernel are interpreted.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def test_transposed(a: int, n: int, dtype: str) -> None:
 @pytest.mark.parametrize(("dtype", "along"), [("f4", 32), ("f8", 32), ("i2", 16), ("i1", 8)])
 def test_tiles_of_transposed_operands_are_as_high_as_a_sector(dtype: str, along: int) -> None:
     def widest(kernel: Kernel) -> int:
-        """Return the largest number of threads along a row that the kernel can choose."""
+        """Return the maximum number of threads that the kernel may use along a row."""
         threaded = map_axes(kernel, GPU)
         numbers = {o.results[0]: o.attributes["value"] for o in threaded.walk() if o.opcode == "constant"}
         chosen = [o for o in threaded.body.operations if o.opcode == "where" and o.operands[1] in numbers]

@@ -1,4 +1,4 @@
-"""Tests that kernels which only move complex64 values move 64-bit integers instead."""
+"""Tests that complex64 values are moved as 64-bit integers if a kernel does not compute with them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPECIAL = np.array([0x8000000000000000, 0x7FC0123400000001, 0xFF8000007F800000, 
 
 
 def padded(computes: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``. If `computes`, 1 is added to each result."""
+    """Return the kernel ``out[i] = x[i - 1] if i >= 1 else 1 - 2j``. If `computes` is true, the kernel adds 1 to each result."""
     b = KernelBuilder("padded")
     length = b.scalar("length")
     x = b.pointer("x", np.complex64, noalias=True)

@@ -90,7 +90,7 @@ def shared_counts(x, o):
 
 
 def binned(x, o):
-    """Count, and compute maxima, in bins that are computed from floats."""
+    """Count the elements of `x` in each bin, and compute a maximum per bin. The value of a float element determines its bin."""
     counts = cuda.shared.array((2, 8), np.int32)
     t = cuda.threadIdx.x
     for k in range(t, 8, cuda.blockDim.x):
@@ -208,7 +208,7 @@ def last_block(x, o):
 
 
 def returns_first(x, o):
-    """Exit from some threads of each block, before a barrier."""
+    """Let some threads of each block return early, before the other threads reach a barrier."""
     part = cuda.shared.array(128, np.float64)
     t = cuda.threadIdx.x
     part[t] = 0.0

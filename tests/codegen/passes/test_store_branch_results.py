@@ -1,4 +1,4 @@
-"""Tests of the pass that stores the results of branches with barriers in memory."""
+"""Tests of the pass `store_branch_results`. If a branch contains a barrier, the pass stores the branch's results in memory."""
 
 from __future__ import annotations
 

@@ -178,7 +178,10 @@ def test_what_a_mask_takes_is_an_array_of_any_dtype(dtype: str, few: int) -> Non
 @pytest.mark.parametrize("runs", [False, True])
 @pytest.mark.parametrize("shape", [(40_000,), (300, 300), (300, 300, 2)])
 def test_masks_with_and_without_runs_take_the_same(shape: tuple[int, ...], runs: bool) -> None:
-    """Test selections by a mask before and after the mask is changed."""
+    """Test that weft selects the same elements as NumPy, by masks with and without long runs of equal values.
+
+    Each mask is changed after the first selection.
+    """
     x = RNG.standard_normal(shape)
     mask = (
         np.sin(np.arange(x[..., 0].size if x.ndim == 3 else x.size) * 0.01) > 0 if runs else RNG.random(shape[:2]) > 0.5
@@ -212,7 +215,7 @@ def test_masks_of_middle_size(shape: tuple[int, ...], share: float | str) -> Non
 @pytest.mark.parametrize("shape", [(65_541,), (65_541, 2), (65_541, 3)])
 @pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64", "complex128"])
 def test_the_kernel_takes_what_numpy_takes(dtype: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compare the elements and positions that kernels select by a mask with NumPy's.
+    """Test kernels that select elements by a mask, or find the positions of a mask's true elements. The results must equal NumPy's.
 
     The masks have groups of eight elements that are all true, partly true, and all false. The kernels write nothing
     after the end of the result.
@@ -273,9 +276,9 @@ def test_complex_values_assigned_to_real_elements_warn(size: int, pending: bool)
 
 
 def test_a_numpy_mask_is_copied_to_the_arrays_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that selections by large NumPy masks run the same code as selections by weft masks.
+    """Test that a large NumPy mask is copied to the array's device, so that the selection runs the same code as for a weft mask.
 
-    The selections use the values that the mask has at the call.
+    The selection uses the values that the mask has at the call.
     """
     values = RNG.random((200, 300))
     mask = values > 0.4

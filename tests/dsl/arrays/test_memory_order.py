@@ -140,7 +140,10 @@ def test_positions_in_order(values: np.ndarray, axis: int | None) -> None:
 
 
 def test_results_of_numpys_functions_that_somebody_has_are_copied() -> None:
-    """Test that a write to the result of a NumPy function does not change the argument."""
+    """Test that a NumPy function's result is copied if it shares the memory of an argument that the caller still has.
+
+    A write to the result must not change the argument.
+    """
     given = np.arange(100_000.0)
     for function in (np.atleast_1d, np.squeeze, np.ascontiguousarray):
         found = call_numpy(function, (given,), {})

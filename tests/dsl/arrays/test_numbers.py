@@ -265,7 +265,7 @@ OVERFLOWING: dict[str, Callable[[Any, Any, Any], Any]] = {
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("name", OVERFLOWING)
 def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
-    """Compare results with NumPy's if an overflow handler evaluates arrays during an operation.
+    """Test operations during which an overflow handler evaluates arrays. The results must equal NumPy's.
 
     The conversion of a number calls the handler. The evaluation ends the recording.
     """

@@ -43,7 +43,7 @@ def jumped(state: State) -> State:
 
 
 def seeded(seed: int) -> State:
-    """Return a state in which both words are the first number of splitmix64 for the seed."""
+    """Return a state of two equal words. Each word is the first output of the generator splitmix64 with the seed `seed`."""
     z = (seed + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK

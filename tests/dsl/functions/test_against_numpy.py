@@ -42,7 +42,7 @@ def close(found: Any, wanted: Any, ulp: float) -> None:
 
 @pytest.mark.parametrize("row", [r for r in OPS.values() if r.ufunc], ids=lambda r: r.name)
 def test_rows_compute_with_what_numpy_does(row: Any) -> None:
-    """Test that ops have NumPy's dtypes, and raise TypeError where NumPy does.
+    """Test that each row of the op table computes with NumPy's dtypes. If NumPy raises TypeError, weft must raise it, too.
 
     The values are tested in tests/codegen/ops/test_every_row.py.
     """

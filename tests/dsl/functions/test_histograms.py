@@ -15,7 +15,7 @@ BINS: list[Any] = [10, 257, [-20.0, -3, 0, 0.5, 7, 60], [-5, 0, 5]]
 
 
 def same(found: Any, wanted: Any, **bounds: float) -> None:
-    """Assert that two arrays or tuples of arrays are equal or within bounds."""
+    """Assert that two arrays, or two tuples of arrays, are equal. With tolerances in `bounds`, the arrays only have to be close."""
     pairs = zip(found, wanted, strict=True) if isinstance(found, tuple) else [(found, wanted)]
     for mine, theirs in pairs:
         assert isinstance(mine, wf.Array)

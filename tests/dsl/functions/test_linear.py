@@ -37,7 +37,10 @@ def test_the_output_of_an_einsum_has_its_shape(shape: Any) -> None:
 
 @pytest.mark.parametrize("code", "FD")
 def test_blas_multiplies_complex_matrices_with_short_sums(code: str) -> None:
-    """Test that products of arrays in memory need no kernel, and have the bits of recorded products."""
+    """Test that BLAS multiplies complex matrices without a kernel, even if each element of the product is a sum of only two terms.
+
+    The result has the same bits as the product of pending operands.
+    """
     source = np.random.default_rng(3)
     x, y = ((source.normal(size=s) + 1j * source.normal(size=s)).astype(code) for s in ((2, 2), (2, 30_000)))
     a, b = wf.evaluate(wf.asarray(x), wf.asarray(y))

@@ -1,6 +1,6 @@
-"""Tests of ufuncs with dtypes that weft does not support.
+"""Tests of ufuncs, such as those with several outputs. Most tests use dtypes that weft does not support.
 
-NumPy computes them.
+NumPy computes the results for these dtypes.
 """
 
 from __future__ import annotations

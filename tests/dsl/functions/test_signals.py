@@ -1,4 +1,4 @@
-"""Tests of `ravel_multi_index` and `unravel_index`, for each memory order."""
+"""Tests of the functions in ``signals.py`` that convert indices: `ravel_multi_index` and `unravel_index`, for each memory order."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def sample(dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def complex_sample(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Return random complex numbers, with many equal parts, infinities and NaNs."""
+    """Return random complex numbers. Each real or imaginary part is one of five values, including infinity and NaN."""
     z = np.empty(shape, dtype)
     z.real, z.imag = RNG.choice([0.0, 1.0, -2.5, np.nan, np.inf], (2, *shape))
     return z

@@ -125,7 +125,7 @@ def test_views_that_a_library_makes_share_the_memory(expression: str) -> None:
 
 @pytest.mark.parametrize("length", [3, 30_000])
 def test_libraries_convert_arrays_for_compiled_code(length: int) -> None:
-    """Test that ``np.atleast_1d`` returns a NumPy array that shares the memory of a weft array.
+    """Test how a library gets a NumPy array for compiled code: ``np.atleast_1d`` returns one that shares the weft array's memory.
 
     SciPy passes the result to Fortran code, which accepts no other arrays.
     """
@@ -219,7 +219,7 @@ def test_namespaces_of_generated_code_are_not_kept() -> None:
 
 
 class Kept(np.ndarray):
-    """A subclass of NumPy's arrays, to whose instances a test keeps weak references."""
+    """A subclass of NumPy's arrays. A test checks by a weak reference whether an instance is kept alive."""
 
 
 def test_errors_of_the_decision_reach_the_caller() -> None:

@@ -192,7 +192,7 @@ ALONE: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("read", [False, True])
 @pytest.mark.parametrize("program", ALONE)
 def test_medium_operations_alone_are_executed_at_the_next_call(program: Callable[..., Any], read: bool) -> None:
-    """Test that isolated operations of medium size are recorded once, and then run immediately.
+    """Test medium-size operations with no other operation to fuse with. The first call is recorded, and the next calls run immediately.
 
     The results have the same bits. If `read`, only one element of each result is read.
     """
@@ -220,7 +220,7 @@ ASSIGNED_ALONE: list[Callable[[Any, Any], None]] = [
 
 @pytest.mark.parametrize("assign", ASSIGNED_ALONE)
 def test_medium_assignments_alone_are_executed_at_the_next_call(assign: Callable[[Any, Any], None]) -> None:
-    """Test that isolated assignments of medium size are recorded once and then run immediately."""
+    """Test medium-size assignments with no other operation to fuse with. The first call is recorded, and the next calls run immediately."""
     values = np.random.default_rng(3).normal(size=(2, 224, 224))
     for k in range(3):
         x, y = (wf.asarray(each) for each in values)
@@ -263,7 +263,7 @@ def test_medium_norms_have_the_bits_of_kernels(shape: tuple[int, ...], code: str
 
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_rows_that_broadcasting_repeats_are_reduced_once(name: str) -> None:
-    """Test that extremes of broadcast arrays have NumPy's bits in the first and in later calls.
+    """Test `max` and `min` of arrays in which broadcasting repeats a row or column. Reducing it once gives the same bits as in NumPy.
 
     The first call is recorded. Later calls at the same call site reduce one of the equal rows or columns immediately.
     """

@@ -18,7 +18,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Loop in all blocks whose index is at least `after` until `go[0]` is set."""
+    """Wait until ``go[0]`` is not 0. Only blocks with an index of `after` or more wait."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0
@@ -69,7 +69,7 @@ def prints(x):
 
 
 class Silent:
-    """An output whose writes are slow."""
+    """An output that discards all text. Each write takes a millisecond."""
 
     def write(self, text):
         time.sleep(0.001)
@@ -90,7 +90,7 @@ class Quick:
 
 
 def ended(kernel, *arguments, after=0.1):
-    """Run a kernel under a timer signal. Return the text of the signal's error, or "through".
+    """Run a kernel that a timer signal interrupts. Return how it ended: the error's text, or "through" if there was no error.
 
     The text ends with " late" if the kernel ended more than 20 s after the signal.
     """

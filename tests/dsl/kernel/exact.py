@@ -50,9 +50,9 @@ def _fraction(value: np.floating, exact: Fraction) -> Fraction:
 
 
 def root(exact: Fraction, dtype: np.dtype, direction: str) -> float:
-    """Return the square root of a positive rational number, rounded as by `directed`.
+    """Return the square root of a positive rational number, rounded to a float of the given dtype in the given direction.
 
-    The root is computed with integers that have more digits than any float.
+    `direction` is rn, rd, ru or rz. The root is computed with integers that have more digits than any float.
     """
     scale = 1 << 1400
     digits = math.isqrt(exact.numerator * scale * scale // exact.denominator)

@@ -1,4 +1,4 @@
-"""Tests that language probes have the expected results, and compile for a GPU."""
+"""Tests that small test kernels, called language probes, have the expected results and compile for a GPU."""
 
 from __future__ import annotations
 

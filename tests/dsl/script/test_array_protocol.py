@@ -57,7 +57,7 @@ def test_derived_classes(tmp_path: Path, text: str) -> None:
 
 
 def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
-    """Test that weft adds no frame between the body of a class without ``__array__`` and the enclosing scope.
+    """Test that Python itself creates classes without a method ``__array__``. The enclosing function is the direct caller of the class body.
 
     Classes outside of the program are unchanged.
     """

@@ -1,4 +1,4 @@
-"""Tests that kernels for exact sizes have the bits of kernels for all sizes."""
+"""Tests that kernels for exact sizes and kernels for all sizes give results with the same bits."""
 
 from __future__ import annotations
 

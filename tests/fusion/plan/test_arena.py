@@ -93,7 +93,7 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the slots whose memory the results in `outputs` reuse, directly or through other values."""
+    """Return the slot numbers of values whose memory is handed on to a result in `outputs`, directly or through other values."""
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Donation) and step.slot in outputs | found:

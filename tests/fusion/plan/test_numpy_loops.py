@@ -61,9 +61,9 @@ def check(
     layouts: list[Callable[[Any], Any]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compare results of NumPy's loops and of kernels with NumPy's results.
+    """Compare weft's results with NumPy's. Weft computes each result by NumPy's loops, on one and on three threads, and by its own kernel.
 
-    The loops run on one and on three threads. The functions in `layouts` return contiguous or strided operands.
+    The functions in `layouts` return contiguous or strided operands.
     """
     for layout in layouts:
         wanted = operation(np, layout(x))

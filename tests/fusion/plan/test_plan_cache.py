@@ -314,7 +314,7 @@ def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lengths_of_no_order_are_planned_once() -> None:
-    """Test that rows of random lengths need few plans, and no new plan in the third run."""
+    """Test that the plans for rows of random lengths are reused. The program runs three times, and the third run makes no new plan."""
     source = np.random.default_rng(0)
     ends = np.concatenate([[0], source.integers(0, 7, 900)]).cumsum()
     columns, values = source.integers(0, 50, ends[-1]), source.random(ends[-1])

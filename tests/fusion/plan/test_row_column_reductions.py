@@ -30,7 +30,7 @@ def bits(array: wf.Array) -> bytes:
 
 
 def check(program: Program, a: np.ndarray, kernels: int | None = 1) -> None:
-    """Assert that a joint computation of results has the bits of separate computations.
+    """Assert that results have the same bits, whether they are computed together or one by one.
 
     `kernels` is the expected number of kernels of the joint computation. If it is None, any number is accepted.
     """
@@ -73,7 +73,7 @@ def test_the_values_are_right() -> None:
 
 
 def test_what_both_read_is_made_once_and_handed_on() -> None:
-    """Test that one kernel writes an elementwise result and its sums.
+    """Test two sums that read the same elementwise result. One kernel computes this result once, stores it, and sums it along both axes.
 
     The kernel does not read the elementwise result from memory.
     """
@@ -155,7 +155,7 @@ def test_views(view: Callable[[np.ndarray], np.ndarray]) -> None:
 
 
 def test_rows_of_another_array_and_columns_of_one() -> None:
-    """Test operands that are broadcast along rows or along columns."""
+    """Combine an array with a broadcast row or column of another array, and test the sums along both axes."""
     weights, scales = wf.asarray(TALL[0] * 2), wf.asarray(TALL[:, 0] * 2)
     check(lambda x: ((x * weights).sum(axis=0), (x * weights).sum(axis=1)), TALL)
     check(lambda x: ((x * scales[:, None]).sum(axis=0), (x * scales[:, None]).sum(axis=1)), TALL)

@@ -19,7 +19,7 @@ from weft.fusion.record import collecting
 
 @pytest.fixture(autouse=True)
 def _told() -> Iterator[None]:
-    """During a test, remove all callbacks of the garbage collector except weft's."""
+    """During a test, let the garbage collector notify only weft's callbacks. All other callbacks are removed until the test ends."""
     before, gc.callbacks[:] = gc.callbacks[:], (collecting._begin, collecting._end)
     yield
     gc.callbacks[:] = before
@@ -87,7 +87,7 @@ class Swallowing:
 
 
 def interrupted() -> bool:
-    """Return whether an interrupt that Python ignored in a finalizer is raised again."""
+    """Raise KeyboardInterrupt in a finalizer, where Python ignores it. Return whether weft raises it again outside of the finalizer."""
     try:
         Swallowing()
         for _ in range(5000):
@@ -105,7 +105,7 @@ def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_an_interrupt_during_a_collection_is_raised_behind_it(handler: Any, _hook: None) -> None:
-    """Test that an interrupt from a finalizer is raised again, even if the process ignores SIGINT."""
+    """Test that weft raises a finalizer's KeyboardInterrupt again after the finalizer has ended, even if the process ignores SIGINT."""
     before = signal.signal(signal.SIGINT, handler)
     try:
         assert interrupted()

@@ -104,7 +104,7 @@ def test_the_third_run_plans_nothing(program: Callable[[ModuleType, int], Any]) 
 
 @pytest.fixture
 def lengths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return a list that receives the number of pending operations of each recording that ends."""
+    """Return a list. Whenever a recording ends, the number of its pending operations is appended to the list."""
     lengths: list[int] = []
     end = recording._end
 

@@ -1,7 +1,4 @@
-"""Tests of call sites that leave calls to NumPy.
-
-The results of earlier calls at these call sites were not fused.
-"""
+"""Tests of call sites where NumPy executes the operations at once, because the results of earlier calls there were not fused."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ def _runs() -> int:
 
 
 def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
-    """Call a function `turns` times. Return whether weft computed each call, and the last result."""
+    """Call a function `turns` times. Return a flag for each call, true if weft and not NumPy computed it, and the result of the last call."""
     found, result = [], np.empty(0)
     for _ in range(turns):
         before = _runs()
@@ -85,7 +82,7 @@ def test_a_recording_without_pending_values_contains_no_operation() -> None:
 
 
 def test_the_operations_of_one_call_are_fused() -> None:
-    """Test that the operations inside a function are not executed one by one, although the function runs alone."""
+    """Test that weft fuses the operations inside ``np.nan_to_num``, although the result of each call is evaluated at once."""
     values = np.random.default_rng(1).normal(size=2 * N)
     evaluated, result = _run_often(np.nan_to_num, wf.asarray(values), 4)
     assert all(evaluated) and np.array_equal(result, values)

@@ -1,4 +1,4 @@
-"""Tests that primitives have the same bits as compiled plans."""
+"""Tests that primitives, which compute one operation each, give results with the same bits as those of compiled kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the raised limit of immediate execution while a program is compiled."""
+"""Tests of the size limit for immediate execution by NumPy. The limit is raised while another process compiles a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that reductions without a plan have the same bits as compiled plans."""
+"""Tests that reductions by NumPy (`reduce_arrays`) give results with the same bits as those of compiled kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of Python threads for NumPy's loops.
+"""Tests of `run_calls`. It executes calls of NumPy's loops in several Python threads.
 
 After `run_calls` returns or raises an error, no call is running.
 """

@@ -45,7 +45,7 @@ RELEASES = {"destroy", "destroy_params", "cublasDestroy_v2"}
 
 @dataclass
 class Watched:
-    """A wrapper of a stand-in for a library, which records the calls. The call with number `failing` fails."""
+    """A substitute for a library. It records its calls, and the call with number `failing` fails."""
 
     library: Any
     names: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class Bench:
         wf.evaluate(self.x)
 
     def equip(self, title: str = "", failing: int = -1) -> None:
-        """Give the device new stand-ins for CUDA libraries. Call number `failing` of the library `title` fails."""
+        """Replace the device's CUDA libraries by new stand-ins. In the library named `title`, the call with the number `failing` fails."""
         solver = test_solver.Library(self.driver)
         solver.kind = self.dtype
         self.libraries = {
@@ -124,7 +124,7 @@ class Bench:
             np.testing.assert_allclose(ours, abs(theirs), rtol=2e-3, atol=1e-3)
 
     def abandon(self) -> None:
-        """Release the memory of the device, which is not used again."""
+        """Release all memory of the device. After this call, the device is not used again."""
         set_default_device(None)
         self.driver.memory.blocks.clear()
         self.driver.memory.starts.clear()

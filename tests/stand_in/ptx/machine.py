@@ -50,7 +50,7 @@ class Fault(Exception):
 
 @dataclass(slots=True)
 class Program:
-    """A prepared function.
+    """A PTX function in the form that the simulated GPU executes.
 
     `steps` are its instructions, and `leaders` are the positions at which threads may reconverge.
     """

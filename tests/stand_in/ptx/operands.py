@@ -187,7 +187,7 @@ class Operands:
         return lambda g, m: put(g, m, work(*(r(g, m) for r in readers)))
 
     def same(self, work: Callable[..., Any], count: int = 2) -> Step:
-        """Return a step whose operands have the instruction's type.
+        """Return a function that executes the instruction by calling `work`. All operands have the same type, that of the instruction.
 
         f16x2 is computed in two halves.
         """
@@ -225,5 +225,5 @@ def _taken(values: Any, m: Lanes) -> Any:
 
 
 def lanes_of(g: Grid, m: Lanes) -> np.ndarray:
-    """Return an array of lane numbers for `m`, which may be a slice of all lanes."""
+    """Return the lane numbers that `m` stands for, as an array. `m` is such an array, or ``slice(None)`` for all lanes."""
     return np.arange(g.lanes) if isinstance(m, slice) else m

@@ -58,7 +58,7 @@ class Memory(Operands):
         return load
 
     def _parameter(self, puts: list[Any], dtype: np.dtype) -> Step:
-        """Return a step that reads a parameter of the kernel or function, or the result of a call."""
+        """Return a function that executes ``ld.param``. It loads a parameter of the kernel or function, or the value that a call returned."""
         name, _, more = self.operands[1].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         if name.startswith("%"):  # the address of an array among the parameters, which `mov` has taken
@@ -247,9 +247,9 @@ class Synchronization(Operands):
     _bar = _barrier
 
     def _folding(self) -> Barrier:
-        """Return a barrier that evaluates a condition of its threads.
+        """Return the barrier of the instruction ``bar.red``. It folds the predicates of its threads into one value.
 
-        It counts the threads with a true condition, or tests whether all or any of them have one.
+        It counts the true predicates, or tests whether all or any of them are true.
         """
         op = next(p for p in self.parts if p in ("popc", "and", "or"))
         put, number = self.write(self.operands[0]), self.read(self.operands[1], "u32")

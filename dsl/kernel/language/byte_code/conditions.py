@@ -39,7 +39,7 @@ class Conditions:
         self.before = predecessors(self.blocks, self.blocks)
 
     def _single(self, number: int) -> CodeBlock | None:
-        """Return block `number` if it has exactly one predecessor and is not the entry, otherwise None."""
+        """Return the block with the index `number` if it has a single predecessor and is not the entry, otherwise None."""
         return self.blocks[number] if len(self.before[number]) == 1 and number != self.entry else None
 
     def _pure(self, body: list[CodeInstruction]) -> bool:
@@ -61,7 +61,7 @@ class Conditions:
         return block is not None and bool(block.body) and block.body[-1].name == "branch"
 
     def _condition(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``if a and b`` or ``if a or b``, and return whether they have this form."""
+        """If `block` begins ``if a and b`` or ``if a or b``, merge the test's blocks and return True, else return False."""
         if not self._branch(block):
             return False
         for side in (0, 1):
@@ -91,7 +91,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of the value ``a and b`` or ``a or b``, and return whether they have this form.
+        """If `block` begins a value ``a and b`` or ``a or b``, merge the value's blocks and return True, else return False.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -131,7 +131,7 @@ class Conditions:
         return True
 
     def _chain(self, number: int, block: CodeBlock) -> bool:
-        """Merge the blocks of ``a < b < c``, and return whether they have this form.
+        """If `block` begins ``a < b < c``, merge the blocks of this comparison and return True, otherwise return False.
 
         The value of `b` remains on the stack, and is dropped if ``a < b`` is false.
         """
@@ -172,13 +172,13 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class of a block's code after the first instruction, or None if unknown."""
+        """Return a number for the code after a block's first instruction, or None if it is unknown. Equivalent code has equal numbers."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None
 
     def _copy_end(self, block: CodeBlock) -> bool:
-        """Append a copy of a shared successor to a block if necessary, and return whether a copy was needed.
+        """If `block` must not share its successor with other blocks, append a copy of the successor and return True, else return False.
 
         The copy is made if the successor ends the function and uses values that the block leaves on the stack.
         """

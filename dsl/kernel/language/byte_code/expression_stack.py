@@ -168,7 +168,7 @@ class ExpressionStack:
         self.where: Any = None
 
     def execute(self, body: list[CodeInstruction]) -> None:
-        """Execute instructions on the syntax trees on the stack, and collect the statements that they form."""
+        """Execute instructions symbolically, with syntax trees on the stack. Collect the statements that result."""
         for instruction in body:
             self.where = instruction.where
             name, argument = instruction.name, instruction.argument
@@ -338,7 +338,7 @@ class ExpressionStack:
             self._push(UnpackedItem(whole, targets, k))
 
     def _bind(self, target: Any, value: Any) -> None:
-        """Decompile a store of `value` to the destination `target`, a syntax tree.
+        """Decompile a store of the value `value` to the destination `target`. Both are syntax trees.
 
         The assignment becomes a statement, a `NamedExpr`, or the target of a loop or of an unpacking.
         """

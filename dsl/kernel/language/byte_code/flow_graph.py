@@ -1,4 +1,4 @@
-"""Control-flow graphs of byte code, without the copies of code that CPython makes.
+"""Control-flow graphs of byte code. Copies of code that CPython's compiler has made are merged with the originals.
 
 CPython copies the test of a `while` loop to the loop's end. It also replaces a jump to a short end of a function with a
 copy of that end. Two instructions are equivalent if they are the same and their successors are equivalent. Invariant:
@@ -148,7 +148,7 @@ def _redirect(code: list[CodeInstruction], old: int, new: int) -> None:
 
 
 def _merge_ends(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the duplicates that CPython's compiler makes of a function's end."""
+    """Merge the identical ends of a function. CPython's compiler creates them: it copies a short end instead of jumping to it."""
     exhausted = {stacks[k][-1]: code[k].after[1] for k in stacks if code[k].name == "next" and stacks[k]}
     pending: dict[tuple[int, Flags], int] = {}
     for number in sorted(stacks):
@@ -236,7 +236,7 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return the indices of the first instructions of two copies of an expression, or None if the copies differ.
+    """Return where two copies of an expression begin, as two instruction indices, or None if the copies differ.
 
     `late` and `early` are the indices of their last instructions.
     """

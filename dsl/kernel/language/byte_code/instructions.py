@@ -173,7 +173,7 @@ def _branch(found: list[CodeInstruction], jumps: dict[int, tuple[int, bool]], ro
 
 
 def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> Iterator[tuple[str, Any]]:
-    """Yield pairs (name, argument) of the instructions that replace an opcode other than a jump."""
+    """Translate an opcode that is not a jump. Yield a pair (name, argument) for each instruction that replaces it."""
     if opcode in TRANSLATIONS:
         instructions = TRANSLATIONS[opcode]
         yield from zip(instructions, row.argval if len(instructions) == 2 else (row.argval,), strict=True)
@@ -236,7 +236,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
 def _link(
     found: list[CodeInstruction], starts: dict[int, int], jumps: dict[int, tuple[int, bool]], leaps: dict[int, int]
 ) -> None:
-    """Set the successors of all instructions, skipping unconditional jumps."""
+    """Set the successors of all instructions. As a successor, an unconditional jump is replaced by the jump's target."""
 
     def behind(number: int) -> int:
         seen = set()

@@ -98,7 +98,7 @@ def _inner(definition: Definition) -> Tree:
 
 
 def _annotate(tree: ast.FunctionDef, found: dict[Any, ast.expr]) -> None:
-    """Set the annotations of a function's parameters and result, and remove them from `found`.
+    """Move annotations from the dict `found` to the parameters and the result of a function's syntax tree.
 
     `found` maps names of parameters to annotations. The key of the result's annotation is "return".
     """
@@ -133,7 +133,7 @@ def _arguments(code: CodeType) -> ast.arguments:
 
 
 def _expression(body: list[ast.stmt], line: int) -> ast.expr:
-    """Convert the body of a lambda, which consists of `if` and `return` statements, to an expression.
+    """Convert the body of a lambda to an expression. The body has been decompiled to `if` and `return` statements.
 
     Raises Unreadable if the body contains other statements.
     """

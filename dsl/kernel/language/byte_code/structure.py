@@ -195,7 +195,7 @@ class Structure:
         raise error
 
     def _candidates(self, header: int, follow: int) -> list[int | None]:
-        """Return the blocks that may follow a loop in the source code, most likely first, and None, for no block."""
+        """Return the candidates for the block after a loop, most likely first. The last item, None, means no block."""
         inside = self.loops[header]
         last = self.blocks[header]
         own = [a for a in last.after[1:] + last.after[:1] if a not in inside]

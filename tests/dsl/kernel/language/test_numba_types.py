@@ -320,7 +320,7 @@ WIDE, TWO, BYTE = np.int32(65536), np.uint32(2), np.uint8(200)
 
 
 def test_constants_of_numpys_types_have_numbas_types() -> None:
-    """Test that arithmetic on constants has the results of Numba's `njit`."""
+    """Test that constants of NumPy's scalar types have Numba's types in arithmetic. The results are those of Numba's `njit`."""
 
     @cuda.jit(device=True)
     def next_product(a: Any, b: Any) -> Any:

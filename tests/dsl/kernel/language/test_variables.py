@@ -240,7 +240,7 @@ def test_recursive_functions_return_constants(first: Any, second: Any) -> None:
 
 
 class Access(enum.Flag):
-    """Flags whose members are not integers."""
+    """An `enum.Flag` class. Unlike the members of an `enum.IntFlag`, its members are not integers."""
 
     READ = 1
     WRITE = 2

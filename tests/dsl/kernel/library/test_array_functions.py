@@ -25,7 +25,10 @@ ARRAYS = "cumsum cumprod sort argsort"
 
 
 def of_number(function: Any, space: str, n: int, dtype: np.dtype) -> Any:
-    """Return a kernel that applies a function to an array in local, shared or global memory."""
+    """Return a kernel that applies a function to an array, and stores the resulting number.
+
+    `space` is the memory that holds the array: local, shared or global.
+    """
     if space == "global":
 
         @cuda.jit

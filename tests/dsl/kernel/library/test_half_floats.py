@@ -1,4 +1,4 @@
-"""Tests that functions of float16 and bfloat16 in plain Python round once.
+"""Tests of plain-Python functions for float16 and bfloat16. Each function must round its result only once.
 
 Results for random values, and for values near midpoints, are compared with exact arithmetic.
 """
@@ -124,9 +124,10 @@ def check_fused(x: int, y: int, z: int, exact: Fraction) -> None:
 @pytest.mark.parametrize("tail", [0, -133, -60, -30])
 @pytest.mark.parametrize("exponent", [0, -10, -100])
 def test_fused_bfloat16_of_distant_numbers_is_the_nearest(exponent: int, tail: int, sign: int) -> None:
-    """Test products halfway between two bfloat16 numbers, with addends that decide the rounding.
+    """Test fused multiply-adds of bfloat16 numbers in which the product and the addend have very different magnitudes.
 
-    Some addends are too small to change a float64 sum.
+    Some products are halfway between two bfloat16 numbers, so that a small addend decides the rounding. Some addends
+    are too small to change a float64 sum.
     """
     for p, q, r in ((3, 87, 1), (3, 87, -1), (5, 103, 1), (5, 103, -1)):
         numbers = [sign * p * Fraction(2) ** exponent, Fraction(q), sign * r * Fraction(2) ** (tail if tail else -133)]

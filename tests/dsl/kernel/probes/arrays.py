@@ -1,4 +1,4 @@
-"""Test kernels for arrays."""
+"""Small kernels that test operations on arrays: attributes, indices, slices, copies and records."""
 
 # mypy: ignore-errors
 

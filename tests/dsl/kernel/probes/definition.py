@@ -71,7 +71,7 @@ def probe(
     name: str = "",
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a function with these arguments to the list `into` of probes."""
+    """Return a decorator for test kernels (probes). It adds the decorated function and the given arguments to the list `into`, as a `Probe`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))

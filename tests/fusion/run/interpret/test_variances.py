@@ -25,7 +25,7 @@ FORMS = {
 
 
 def array(kind: str, size: int, what: str) -> np.ndarray[Any, Any]:
-    """Return random numbers, with special values for some kinds `what`.
+    """Return random numbers. The string `what` selects a variant with special values.
 
     "far" numbers are far from 0, "nan" and "inf" have one such element, and "equal" numbers are all equal.
     """

@@ -53,7 +53,10 @@ def test_numbers_and_state_are_numpys(method: str, kind: Any, threads: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "positive"])
 def test_any_part_of_a_stream(method: str, kind: Any) -> None:
-    """Test parts of a stream that begins with a buffered half of an output. For integers, some words are rejected."""
+    """Test that any part of a random stream can be computed alone. The stream begins with half of a generator output, left over by an earlier draw.
+
+    For integers, some words of the stream are rejected.
+    """
     ours, theirs = pair(kind, 5)
     ours.integers(9), theirs.integers(9)
     count, most = 200_000, {8: 200, 64: 3 << 62}.get(METHODS[method].bits, 40_000)
