@@ -147,7 +147,7 @@ def installed_ports(folder: Path, info: Mapping[str, Any], wanted: list[str] | N
 
 
 def totals(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the totals of the suite: a dict whose only entry counts and lists the programs that are slow on weft.
+    """Return the suite's totals as a dict. Its only entry gives the number and the names of the programs that are slow on weft.
 
     A program is slow if the ratio of NumPy's time to weft's is below `SLOWEST`.
     """

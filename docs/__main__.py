@@ -42,7 +42,7 @@ def copy_pages() -> None:
 
 
 def write_kernel() -> None:
-    """Write a Jupyter kernel specification, so that notebooks run with this interpreter. It logs only errors."""
+    """Write a Jupyter kernel specification that uses this Python interpreter and the log level ERROR."""
     folder = BUILD / "jupyter" / "kernels" / "python3"
     folder.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--log-level=ERROR"]

@@ -248,7 +248,7 @@ class Device(Services):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """Return the device ordinal of the GPU whose memory contains `address`. Return None for this device's memory and for other memory."""
+        """If `address` is in the memory of another GPU than this device, return that GPU's ordinal, otherwise None."""
         return None
 
     def exported_stream(self) -> int | None:

@@ -29,9 +29,9 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Return whether the kernel may use non-temporal stores. It then also prefetches in loops with few operations.
+        """Return whether the kernel streams, that is, accesses more memory than the caches hold.
 
-        The ``streams`` attribute marks kernels that access more memory than the caches hold.
+        The ``streams`` attribute marks such kernels. They may use non-temporal stores, and prefetch even in small loop bodies.
         """
         return self.kernel.level == "logical" and bool(self.kernel.attributes.get("streams"))
 

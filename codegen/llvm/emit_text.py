@@ -380,7 +380,7 @@ class Writer:
         return text if kind == "i64" or _is_literal(text) else self.line(f"{word} {kind} {text} to i64")
 
     def narrowed(self, text: str, word: str = "trunc nuw nsw") -> str:
-        """Convert an i64 to the kernel's index dtype. The parameter `word` is the LLVM instruction for truncation."""
+        """Truncate the i64 value `text` to the kernel's index dtype. The parameter `word` is ``trunc``, with or without flags."""
         kind = scalar_type(self.kernel.index_dtype)
         return text if kind == "i64" or _is_literal(text) else self.line(f"{word} i64 {text} to {kind}")
 

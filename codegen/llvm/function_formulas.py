@@ -183,7 +183,7 @@ class FloatText:
         return 1.5 * 2.0**self.format.fraction + self.format.bias
 
     def split(self, x: str) -> tuple[str, str]:
-        """Split x into n ln(2) + r for an integer n. Return the float ``n + self.anchor`` and the remainder r."""
+        """Split x into n ln(2) + r for an integer n. Return two floats: one that encodes n in its lowest bits (see `anchor`), and r."""
         anchored = self.fma(x, self.number(1 / math.log(2)), self.number(self.anchor))
         n = self.op("fsub", anchored, self.number(self.anchor))
         r = self.fma(n, self.number(-self.format.ln2_high), x)
@@ -195,13 +195,13 @@ class FloatText:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return ``2**(n + more)``, which must be a normal number. The float `anchored` equals ``n + self.anchor``."""
+        """Return ``2**(n + more)``, which must be a normal number. The float `anchored` encodes the integer n in its lowest bits (see `anchor`)."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))
 
     def scaled(self, value: str, anchored: str, x: str) -> str:
-        """Return ``value * 2**n``, rounded once. The float `anchored` equals ``n + self.anchor`` for an integer n.
+        """Return ``value * 2**n``, rounded once. The float `anchored` encodes the integer n in its lowest bits (see `anchor`).
 
         The result is computed by two multiplications, of which the first has a normal result.
         """

@@ -144,9 +144,9 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations whose results the code between two synchronization points uses, directly or indirectly.
+        """Return the operations on which a run (the code between two synchronization points) depends.
 
-        Results that this code loads from arrays do not count.
+        The run recomputes their results. Operations whose results it loads from arrays are not included.
         """
         found: dict[Operation, None] = {}
         stack = [v for o in run.everything() for v in o.operands]

@@ -96,7 +96,7 @@ class ArrayEmitter(Emitter):
         return text
 
     def _group(self) -> str:
-        """Emit code that computes the numbers of blocks and threads in a group. Return the LLVM name of the latter.
+        """Emit code that computes how many blocks run together as a group. Return the LLVM name of the group's thread count.
 
         A group is a single block if a warp could contain threads of two blocks.
         """

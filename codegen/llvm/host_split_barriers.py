@@ -61,7 +61,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
-        """Emit a store of a thread's contribution to a synchronization point, or of whether it takes a branch."""
+        """Emit a store of the value that a thread passes to a synchronization point. At an `if`, this value is the condition."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):

@@ -42,7 +42,7 @@ class Real:
         return type(self)(self.b, self.b.op(name, self.value, *(self.like(o).value for o in others)))
 
     def like(self, number: Self | float) -> Self:
-        """Return `number` itself if it is a `Real`. Otherwise, return it as a constant with the dtype of `self`."""
+        """Convert a Python number to a kernel constant with the dtype of `self`. Return a `Real` (a kernel value) unchanged."""
         return number if isinstance(number, Real) else type(self)(self.b, self.b.constant(number, self.value.type))
 
     __add__, __radd__ = operator_methods("add")

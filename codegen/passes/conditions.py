@@ -101,7 +101,7 @@ class Implications:
                 held[variable] = Merge(o.operands[0], tuple(contents))
 
     def _forget(self, o: Operation, held: Held, entering: bool) -> None:
-        """Forget the contents of the variables to which a scope or loop stores. Record possible contents instead."""
+        """For each variable that a loop or scope changes, replace the known contents by a `Merge` (a set of possible contents)."""
         stored: dict[Value, list[Value]] = {}
         for inner in program_order(o.regions[0].operations):
             if inner.opcode == "store" and inner.operands[0] in self._variables:
@@ -157,7 +157,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` equals a variable's contents at the start of an iteration, which `start` describes.
+        """Return whether `value` equals `start`, the contents of a variable at the start of a loop iteration.
 
         The contents at the start of an inner loop's iteration also count, if they were `start` before the inner loop.
         """
@@ -195,7 +195,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that a bool variable's value after an `if` implies. The value is `truth`.
+        """Return the inequalities that hold if a bool variable has the value `truth` after an `if` that stores to it.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """
@@ -234,7 +234,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether ``condition == taken`` implies ``content != truth`` for the contents of a bool variable."""
+        """Return whether a bool variable cannot have the value `truth` if a branch condition has the value `taken`."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth

@@ -198,7 +198,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Return the comparisons in `run` with their results, as far as the inequalities in `facts` determine them."""
+        """Find comparisons in a run (code between barriers) that the inequalities in `facts` decide. Return their results."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth
@@ -304,7 +304,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """If other threads, or code after a barrier, observe the operation's effect, record which inequalities hold."""
+        """Narrow the inequalities that hold at every observable effect: if `o` has such an effect, keep only those in `facts`."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

@@ -1,4 +1,4 @@
-"""Search for uniform values, which are the same in all threads of a block. The result lists all other values.
+"""Analysis of uniform values, which are the same in all threads of a block.
 
 In: a threaded kernel. Out: the values and the local variables that may differ between threads, and the operations that
 not all threads of the block reach together. Invariant: every other value is the same in each thread that reaches it. If
@@ -25,7 +25,7 @@ _SHARED_RESULT = frozenset({"barrier_vote"})  # synchronization points that give
 
 @dataclass
 class Uniformity:
-    """The values and the control flow that may differ between the threads of a block. All others are uniform.
+    """The result of `find_uniform`: what may differ between the threads of a block. Everything else is uniform (the same in all threads).
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find which values are uniform (the same in all threads of a block). The result lists those that may differ.
+    """Find the values that may differ between the threads of a block. All other values are uniform.
 
     Also find the operations that not all threads reach together. The analysis iterates to a fixed point.
     """
@@ -156,7 +156,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the causes of divergence after the exits in `gone`, and whether a thread may have left the kernel."""
+        """Return the operations by which the threads of a block may have diverged, including exits, and whether threads may have left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

@@ -76,7 +76,7 @@ class _Inliner(Copier):
             self.constants[operation.results[0]] = operation.attributes["value"]
 
     def index(self, original: Value, index: Value) -> Value:
-        """Cast `index` to the kernel's index dtype. Its counterpart in the inlined function's body is `original`."""
+        """Cast the value `index` to the kernel's index dtype. `index` is a copy of `original`, a value in the inlined function."""
         dtype = self.builder.kernel.index_dtype
         if index.type != dtype and original in self.constants:
             return self.builder.constant(self.constants[original], dtype)

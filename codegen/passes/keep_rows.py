@@ -87,7 +87,7 @@ def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return the values worth storing for later loops. Map each one to the values that recompute it there.
+    """Return the values worth storing for later loops. Each one is mapped to the equal values that these loops compute.
 
     Values are worth storing if they cost more to compute than to load.
     """

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Finder of the parameters that must be divisible by a power of two for a value to be divisible by it.
+    """Analysis of when a value is divisible by a power of two. The answer is a set of parameters that must be divisible, too.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ def _union(found: Iterator[Names | None] | tuple[Names | None, ...]) -> Names | 
 def _walked(
     kernel: Kernel, operations: Sequence[Operation], index: Value, lanes: int, strided: bool
 ) -> Iterator[tuple[str, Value, bool]]:
-    """Yield triples (pointer name, base index, whether vectors are possible) for the accesses along `index`.
+    """Find the loads and stores that advance along a loop index, and check whether they can be vectorized.
 
-    Accesses whose indices differ only by constants share a triple. With `strided`, they may advance by more than one
-    element, if they access all elements in between, such as the channels of a color.
+    Yield triples (pointer name, base index, result). Accesses whose indices differ only by constants share a triple. With
+    `strided`, accesses may advance by several elements, if they access all elements in between (color channels).
     """
     align = {p.value: p.align for p in kernel.parameters}
     steps, offsets = index_steps(operations, index), constant_offsets(program_order(kernel.body.operations))

@@ -19,7 +19,7 @@ _NARROW, _WIDE = np.dtype(np.int32), (np.dtype(np.int64), np.dtype(np.uint64))
 
 
 def narrow_counts(kernel: Kernel) -> Kernel:
-    """Compute a kernel's sums of bools in int32. Return kernels without such sums or with int64 indices unchanged."""
+    """If a kernel has int32 indices, compute its sums of bools in int32. Return other kernels unchanged."""
     if kernel.index_dtype != _NARROW or not any(_find_counts(operation) for operation in kernel.walk()):
         return kernel
     return _Narrower(kernel).run()

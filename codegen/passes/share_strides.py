@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the sizes, indices and constants from which the operation `o` computes a count.
+        """If an operation computes a count, return the opcodes of the count's inputs, such as thread indices and sizes.
 
-        A count is computed by sums and products, with positive constants, so that it grows with the indices. Return
-        None for other operations, and for counts of many terms.
+        A count is a sum or product of thread and block indices, sizes and positive constants, so it grows with the
+        indices. Return None for other operations, and for counts of many terms.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -465,7 +465,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that computes the `value` of another thread. The function `number` emits that thread's indices."""
+        """Emit code that recomputes a value as another thread would. The callback `number` supplies that thread's indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

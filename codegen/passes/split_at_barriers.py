@@ -281,7 +281,7 @@ class _Splitter:
         return all(cause in self.made.in_step and cause in inside for cause in self.uniform.apart.get(o, ()))
 
     def mark_enclosing(self, around: tuple[Operation, ...]) -> None:
-        """Mark the enclosing operations `around`, such as loops, as control flow that all threads execute together."""
+        """Record that all threads of a block execute the control-flow operations in the tuple `around` together."""
         for o in around:
             if o in self.once:
                 continue
@@ -301,7 +301,7 @@ class _Splitter:
                         self.mark_needed(value)
 
     def mark_needed(self, value: Value) -> None:
-        """Record that code executed once for all threads needs a value and the operands from which it is computed."""
+        """Mark a value as needed by code that is executed once for all threads. Also mark all values on which it depends."""
         stack = [value]
         while stack:
             value = stack.pop()
@@ -316,7 +316,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Mark the operation that computes a needed value: a load executes only once, side effects are not allowed."""
+        """Mark the operation that computes a needed value. If it is a load, it will execute only once. If it has side effects, marking fails."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)
@@ -414,7 +414,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether it could change results to move the operation `o` before the code in `run`."""
+        """Return whether the operation `o` must stay after a run (the code between two barriers): moving it up could change results."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())

@@ -173,7 +173,7 @@ class _Splitter(Copier):
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return one of the comparisons `likely` on which a branch still depends, or None if all results are known."""
+        """Return an undecided comparison on which a branch in `region` depends, or None if there is none. Consider only the keys of `likely`."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":

@@ -23,9 +23,9 @@ SHORT_STEPS = range(-4, 5)  # strides in elements of loads without a tile: whole
 
 
 def tile_size(itemsizes: Sequence[int]) -> int:
-    """Return the side length in elements of square tiles, given the item size of each tile's array.
+    """Return the side length of square tiles, as a number of elements. `itemsizes` gives the bytes per element of each tile.
 
-    A row of a tile has at most a kilobyte, and all tiles fit into a core's L2 cache.
+    A row of a tile has at most two kilobytes, and all tiles fit into a core's L2 cache.
     """
     size = MOST_SIZE
     while size * size * sum(itemsizes) > ROOM:

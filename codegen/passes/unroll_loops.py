@@ -61,7 +61,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop, its kind is in `roles`, and its extent is in `parameters`."""
+    """Return whether an operation is an innermost loop that can be unrolled if it is short. Its kind and its extent must be among the given ones."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1

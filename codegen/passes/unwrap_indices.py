@@ -55,7 +55,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """If an operation adjusts negative indices, but its index cannot be negative, record that it is unnecessary."""
+        """If the operation `o` would adjust a negative index, but the index cannot be negative, record `o` as unnecessary."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)
@@ -162,7 +162,7 @@ class _Signs(FactWalk):
         return None
 
     def splits(self, o: Operation, exact: bool) -> bool:
-        """Return whether the operation `o` can be split: in a linear sum, its operands may replace its result."""
+        """Return whether the result of the operation `o` may be expressed as a linear sum of the operands."""
         return self.index.fits(o) or (not exact and o.results[0].dtype.itemsize == 8)
 
 

@@ -58,7 +58,7 @@ class ScanOp:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One or more scans that share a loop, with the other operations in the body of the parallel loops.
+    """One or more scans, such as cumulative sums, that are computed in the same loop.
 
     `prologue` consists of the operations before the loop. `before` and `after` are the other operations in the loop:
     those that do not depend on the scans, except stores, and the rest.

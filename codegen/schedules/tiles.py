@@ -152,7 +152,7 @@ class _Tile:
         self.apart = GPU.block // across
 
     def write_all(self) -> None:
-        """Emit a loop over this block's tiles. If all tiles of an array are complete, each block has one tile."""
+        """If the arrays consist of whole tiles, emit code for one tile per block. Otherwise, emit a loop over a block's tiles."""
         w, levels, side = self.w, self.w.nest.levels, self.side
         *outer, height, width = w.extents()
         across, down = w.parts(width, side), w.parts(height, side)

@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return the class that `value.__class__` has for a caller. The caller is the frame `depth` levels up the stack."""
+    """Return what the code `depth` levels up the call stack sees as `value.__class__`. Under `weft run`, this depends on the calling code."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 

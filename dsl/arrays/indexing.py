@@ -362,7 +362,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
 
 
 def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
-    """Split an index into the offsets from its index arrays, and the `gather` terms for its slices and integers."""
+    """Return the positions that an index selects, as two summands: one for its index arrays, and one for its slices and integers."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
     return _shaped(flat_position(index.advanced), plan), terms

@@ -332,7 +332,7 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit code that leaves the fast path for ``slow`` if `Storage.host` is set, and else goes to label `there`.
+        """Emit a branch to the slow path if `Storage.host` is set, and to the label `there` otherwise.
 
         `Storage.host` is set for small GPU arrays in host memory, and for arrays that share memory with other code.
         """

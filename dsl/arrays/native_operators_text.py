@@ -69,7 +69,7 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit code that leaves the fast path (label ``slow``) if the first operand is a small array in CPU memory.
+        """Emit a branch that is taken if the first operand is a small array in CPU memory. It leads to the slow path.
 
         Python may execute such an operation immediately. An operation of two arrays is recorded if the second one is
         pending.

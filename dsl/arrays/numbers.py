@@ -144,9 +144,9 @@ def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoc
 
 
 def can_change(node: Expr, which: int, kind: type) -> bool:
-    """Return whether a Python scalar can be a kernel argument. The scalar is operand number `which` of `node`.
+    """Return whether a scalar operand can be a kernel argument, so that its value can change without a new kernel.
 
-    This is impossible if the scalar's value selects the loop, or if some values raise errors.
+    The scalar is operand number `which` of `node`. Its value must not select the loop, and no value may raise an error.
     """
     if dtype_kind(node.attrs[which]) not in "iuf":
         return False

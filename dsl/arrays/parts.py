@@ -96,7 +96,7 @@ def owner_of(part: Part) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference counts of a complex array and its storage when only a `Part` (like `x.real`) uses them."""
+    """Create an example of a complex array that only a `Part` (like `x.real`) uses. Return the reference counts of the array and its storage."""
 
     class Held:
         def __init__(self) -> None:

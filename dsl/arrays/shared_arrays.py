@@ -164,7 +164,7 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Call `change` on a NumPy array over an array's memory. Return the resulting view, or None if it needs a copy."""
+    """Return the view of a weft array that the callback `change` creates in NumPy. Return None if weft cannot share the memory of the view."""
     seen = shared_array(array)
     if seen is None:
         return None

@@ -185,7 +185,7 @@ def init_xoroshiro128p_states_cpu(states: np.ndarray, seed: int, subsequence_sta
 
 
 def _jump_images() -> np.ndarray:
-    """Advance the 128 generator states that have a single set bit by 2**64 steps, and return the resulting states.
+    """Take each generator state that has exactly one bit set, and advance it by 2**64 steps. Return the 128 new states.
 
     The result has shape (128, 2). The first 64 states have a bit of s0 set, the others a bit of s1.
     """

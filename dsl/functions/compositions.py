@@ -77,7 +77,7 @@ def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_on_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls weft's copy of a NumPy function for GPU arrays, and NumPy's for other arrays."""
+    """Wrap a NumPy function. If an argument is a GPU array, the wrapper calls weft's copy of the function, otherwise NumPy's."""
     composed = compose(function)
 
     @wraps(composed)

@@ -249,7 +249,7 @@ def _make(value: Any, shape: ShapeLike, dtype: DTypeLike | None, order: str | No
 
 
 def _filled(name: str, value: int | None) -> Callable[..., Array]:
-    """Return `zeros`, `ones` or `empty`. The function fills arrays with `value`, or not at all if `value` is None."""
+    """Return the function `zeros`, `ones` or `empty`. The parameter `value` is 0, 1 or None (no fill value), respectively."""
 
     def function(
         shape: ShapeLike,

@@ -100,9 +100,9 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether an index along the axis selects a contiguous row in host memory that has 2 to `most` elements.
+    """Return whether the axes after a given axis form short contiguous rows in host memory. Rows of 2 to `most` elements are short.
 
-    A kernel would copy these elements in an inner loop, which takes three times as long as one loop over a merged axis.
+    A kernel would copy such a row in an inner loop, which takes three times as long as one loop over a merged axis.
     """
     if not 1 < prod(found[0].shape[axis_number + 1 :]) <= most:
         return False
@@ -296,7 +296,7 @@ def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
 
 
 def _roll_axis(node: Expr, seen: View, by: int, axis: int) -> Expr:
-    """Shift an array cyclically along an axis. The array is the view `seen` of `node`, and `by` is the distance."""
+    """Roll a view of `node` along an axis by `by` elements. The tuple `seen` contains the view's shape, strides and offset."""
     shape, steps, start_at = seen
     strides = contiguous_strides(shape)
     made = fusion.empty(shape, node.dtype)

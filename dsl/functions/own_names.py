@@ -217,7 +217,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return the loaded weft modules that contain functions of this mapping, such as ``weft`` and ``weft.dsl``."""
+        """Return all loaded weft modules that export counterparts of the functions in the NumPy module `self._numpys`."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         faces = sys.modules.get("weft.dsl.script.numpy_face")
         return [*filter(None, map(sys.modules.get, names)), *([faces.submodule(self._numpys)] if faces else ())]
@@ -287,7 +287,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap weft's function `own`, such as `shape`. For arrays in host memory, the wrapper calls NumPy's function."""
+    """Wrap a weft function such as `shape`, so that NumPy's function of the same name handles arrays in host memory."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

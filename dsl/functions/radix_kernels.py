@@ -396,7 +396,7 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
 
 @cache
 def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, ...]:
-    """Return two device functions: one sorts a tile by a digit in shared memory, one writes a tile to global memory."""
+    """Return two device functions of a radix sort. One sorts a tile's elements in shared memory, the other writes the tile to global memory."""
     digit, each = digit_of(order), tuple(range(items))
 
     @device

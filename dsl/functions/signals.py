@@ -61,7 +61,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 
 def _uses_sliding_windows(x: Array, y: Array, mode: str) -> bool:
-    """Return whether kernels on a GPU compute a convolution, from sliding windows. Otherwise, NumPy computes it."""
+    """Return True if a GPU computes the convolution of `x` and `y` (by sliding windows), and False if NumPy computes it."""
     return x.ndim == y.ndim == 1 and bool(x.size and y.size) and mode in _MODES and is_gpu(x.device)
 
 

@@ -69,9 +69,9 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return one value for each SymPy symbol that an argument stands for. `number` is the argument's position.
+        """Return the values for the SymPy symbols of a parameter, as a list. The argument `value` contains these values.
 
-        The argument stands for a symbol or a matrix of symbols.
+        The parameter at position `number` is a symbol, or a sequence or matrix of symbols.
         """
         entries = self.entries[number]
         if entries is None:

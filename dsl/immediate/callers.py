@@ -73,7 +73,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Return `LIBRARY` for packages that do not use weft, `PROGRAM` for user code without weft imports, or `OTHER`."""
+    """Return `OTHER` if a frame's code uses weft explicitly. If not, return `PROGRAM` for the user's program, and `LIBRARY` for other code."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM

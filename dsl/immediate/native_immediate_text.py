@@ -374,9 +374,9 @@ class _Immediate(ResultText):
         self._return(finished)
 
     def _first(self, name: str, count: int) -> tuple[str, str, str]:
-        """Emit code that loads an index operation's weft array, the NumPy array that holds its elements, and the key.
+        """Emit the beginning of an index operation: code that loads the indexed array and the key.
 
-        Return the array, the NumPy array (a new reference) and the key.
+        Return the weft array, a NumPy array with the same memory (a new reference), and the key.
         """
         t, known = self._t, self._known
         t.label(name)

@@ -102,7 +102,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to the label `otherwise` if the type of a tuple item is neither int nor slice nor in `table`."""
+        """Emit a branch to the label `otherwise`. It is taken if a tuple has an item whose type is neither int nor slice nor a key of `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")
@@ -110,7 +110,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to the label `on` if a type is int, slice or in `table`, and to the label `otherwise` if not."""
+        """Emit code that tests a type. It jumps to the label `on` if the type is int, slice or a key of `table`, and to the other label if not."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

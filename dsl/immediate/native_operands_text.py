@@ -154,7 +154,7 @@ class OperandText(ObjectText):
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
 
     def _check_cast(self, dtype: str, kind: str) -> None:
-        """Emit a branch to ``give.up`` if NumPy and weft may cast the first operand to a dtype with different results."""
+        """Emit a check that NumPy casts the first operand to `dtype` exactly as weft does. If this is uncertain, the code branches to ``give.up``."""
         t, known = self._t, self._known
         for name, table, key in (("kind", "kinds of dtypes", kind), ("cast", "casts", dtype)):
             found = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known[table]}, ptr {key})")
@@ -382,16 +382,16 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that sets the flag `_shifted` if `size` elements exceed the usual limit of immediate execution."""
+        """Emit code that sets the flag `_shifted` if an array exceeds the usual size limit. Such an array needs a limit that is shifted left."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
 
     def _is_alone(self, name: str, values: str, size: str) -> None:
-        """Emit a branch to ``few``, the label for small arrays, if nothing fuses with an op on a medium-sized array.
+        """Emit code that tests whether an op on a medium-sized array would fuse with other ops. If not, the array is treated like a small one.
 
-        The code has the effect of `small_work.is_alone`, for calls outside of weft's modules. If the builtin has no
-        action for such arrays (`Alone.NOTHING`), the code that `_is_exact` emits follows.
+        The code then branches to ``few``, with the effect of `small_work.is_alone`, for calls outside of weft's modules. If the
+        builtin has no action for such arrays (`Alone.NOTHING`), the code that `_is_exact` emits follows.
         """
         t, known = self._t, self._known
         t.enter_if(f"icmp ne i64 {self._single}, {Alone.NOTHING}", f"{name}.op", f"{name}.reduced")
@@ -456,9 +456,9 @@ class OperandText(ObjectText):
         t.jump("give.up", f"{name}.lone")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit a branch to ``few`` if a reduction is exact (such as a maximum), and the array is within the higher size limit of exact reductions.
+        """Emit code that tests whether a reduction is exact, such as a maximum. If so, a higher limit decides whether the array counts as small.
 
-        The label ``few`` is that of small arrays. The limit applies to reductions of a whole contiguous array.
+        The code branches to ``few`` for such an array, otherwise to ``give.up``. All elements of a contiguous array must be reduced.
         """
         t = self._t
         t.store("0", self._many, 0)

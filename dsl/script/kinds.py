@@ -27,7 +27,7 @@ class MemoryEffect(IntEnum):
 
 
 def is_computed(name: str, kind: MemoryEffect) -> bool:
-    """Return whether a function computes new array elements, and not many more elements than its arguments have.
+    """Return whether a function computes new array elements. Return False if its result may be much larger than its arguments.
 
     NumPy executes such a function for NumPy arrays up to the size limit of immediate execution.
     """

@@ -167,7 +167,7 @@ def _of_square(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
 
 
 def _by_lengths(arguments: tuple[Any, ...], options: dict[str, Any]) -> float:
-    """Estimate a new array's size: multiply all integers, lengths in shapes, and array sizes in the arguments."""
+    """Estimate the size of the array that a function call creates. The estimate is the product of all integers and array sizes in the arguments."""
     result = 1.0
     for value in (*arguments, *options.values()):
         if type(value) is np.ndarray:

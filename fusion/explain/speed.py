@@ -25,7 +25,7 @@ _measured: dict[str, float] = {}
 
 
 def arithmetic_rate(device: Device) -> float | None:
-    """Return the float32 operations per second on cached data, or None if the device only compiles or emulates a GPU.
+    """Return the device's float32 operations per second on cached data. Return None for a pseudo-device that emulates a GPU or only compiles.
 
     The number is the rate of the fastest of a few runs of one kernel. The kernel is compiled if it is not in the disk
     cache.

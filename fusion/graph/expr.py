@@ -133,7 +133,7 @@ def keep_code(code: CodeType) -> CodeType | None:
 
 
 def _identify(location: Location) -> tuple[Location, tuple[int, ...]]:
-    """Replace each code object in a location by the first equal one. Return the new location and its hashable key."""
+    """Replace the code objects of a source location, so that equal ones become identical. Return the new location and its hashable key."""
     code, at, *caller = location
     # (the node keeps a code object alive that `keep_code` does not)
     first = keep_code(code) or _first_codes.get(code, code)

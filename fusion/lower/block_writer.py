@@ -192,9 +192,9 @@ class BlockWriter(BlockedStepsWriter):
         return self.pointer(node, 0, writable=True), self.address(form, node)[0]
 
     def _set_indices_in_box(self, number: int) -> list[Value]:
-        """Set the loop indices to the current point, clamped to the box of points that time step `number` computes.
+        """Set the loop indices to the current point. If the point is outside the box of a time step, set them to the nearest point in the box.
 
-        Return the coordinates of the current point.
+        `number` is the step's index. Return the coordinates of the current point.
         """
         b, step = self.builder, self.blocked.steps[number]
         self.number = number

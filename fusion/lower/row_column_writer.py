@@ -73,9 +73,9 @@ def _finish(group: RowsAndColumns, part: Group, kept: Loop, split: Split, parame
 
 
 class FinishWriter(SplitWriter):
-    """Writer of the kernel that combines partial results. `apart` is the number of partial results per block."""
+    """Writer of the kernel that combines the partial results of a row-and-column reduction."""
 
-    apart = 1
+    apart = 1  # number of parts that share a block of rows: each has its own partial result
 
     def partial_reductions(
         self, reductions: list[Placed], split: Split, at: int, like: Sequence[Value], where: Value

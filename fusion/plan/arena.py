@@ -108,7 +108,7 @@ def arrange_memory(steps: list[Any], epoch_slots: int, table_size: int, outputs:
 
 
 def _into_arena(steps: list[Any], owner: list[int], size: dict[int, int], arena: int) -> tuple[list[Any], list[Any]]:
-    """Put all buffers in `size` into one arena. Return the remaining steps, and new steps that allocate the arena."""
+    """Replace the separate allocations of buffers by one arena. Return the steps without these allocations, and new steps that allocate the arena."""
     offsets = _lay_out(steps, owner, size)
     first: list[Any] = [(arena, offsets.pop(-1))]
     rest: list[Any] = []

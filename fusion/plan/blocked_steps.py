@@ -115,7 +115,7 @@ class BlockedSteps(Group):
         return tuple(-(-n // w) for n, w in zip(self.steps[-1].last, self.width, strict=True))
 
     def has_outputs_beyond_blocks(self, axis: int) -> bool:
-        """Return whether some step stores points that lie, along an axis, beyond the last block and the step's halo."""
+        """Return whether an output array of some step extends beyond the last block and its halo along the given axis."""
         end = self.steps[-1].last[axis]
         kept = (k for k in self.steps if any(s.task.node not in self.private for s in k.statements))
         return any(k.last[axis] > end + k.high[axis] for k in kept)
@@ -137,7 +137,7 @@ def unflatten(flat: int, shape: IntVector) -> IntVector:
 
 
 def read_statement(placed: Placed) -> Statement | None:
-    """Convert an elementwise task that writes a rectangle of an array to a statement. For other tasks, return None."""
+    """If a task computes a box of an array elementwise, convert the task to a `Statement`. For other tasks, return None."""
     task = placed.task.window or placed.task
     shape = task.node.shape
     plain = task.kind in ("map", "update") and all(loop.role == "parallel" for loop in task.loops)

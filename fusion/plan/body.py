@@ -133,7 +133,7 @@ class BodyBuilder:
         return self._emit(Instruction("gather", node, (form[0], loops), numbers, factors))
 
     def within(self, form: Affine, start: int, stop: int, extent: int) -> list[int]:
-        """Emit tests of ``start <= form < stop`` for an index `form` below `extent`. Omit tests that always hold."""
+        """Emit tests that an index is at least `start` and less than `stop`. Omit a test that holds for all indices below `extent`."""
         tests = (("greater_equal", start, start), ("less_equal", stop, stop - 1))
         return [self._test(op, form, bound) for op, edge, bound in tests if 0 < edge < extent]
 
@@ -380,7 +380,7 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return the operand that contains an element of the update `node`, and the coordinates in this operand.
+        """Return which operand of an update provides an element: the old array or the assigned value. Also return the element's coordinates there.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

@@ -77,7 +77,7 @@ class Grouping:
         self._note(new, task.node, reads, needs)
 
     def _group_with_shift(self, task: Task, reason: str) -> Group | None:
-        """Return a new group that computes a mean or maximum (the shift) and `task`, a sum over differences from it.
+        """Return a new group for a task that sums differences from a mean or maximum. The group also computes the mean or maximum.
 
         Return None if one kernel cannot compute both.
         """
@@ -265,7 +265,7 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task sums functions of differences from a mean or maximum, and the sum is split into blocks.
+    """Return whether a task is a shifted sum that is split into blocks. For example, a variance sums squared differences from the mean (the shift).
 
     The kernel of such a task must also compute the mean or maximum.
     """
@@ -352,7 +352,7 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Map loops of a task to likely matches in a group: loops with equal strides in a value that both access."""
+    """Guess which loops of a task and of a group correspond. Such loops have the same stride in a value that the group stores and the task reads."""
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]

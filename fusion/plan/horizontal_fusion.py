@@ -26,9 +26,9 @@ CONTINUED = FOLLOWED - {"reduce"} | {"update"}
 def schedule_versions(
     versions: Sequence[Expr], roots: Sequence[Expr], origins: Mapping[Expr, Expr], machine: Machine
 ) -> Schedule:
-    """Return a schedule that evaluates the values in `roots`, and those values in `versions` that add almost no cost.
+    """Return a schedule that evaluates the requested values in `roots`. It also evaluates other pending values if they add almost no cost.
 
-    `origins` is `LiveGraph.origins`.
+    `versions` are the live values, and `origins` is `LiveGraph.origins`.
     """
     schedule = partial(make_schedule, origins=origins, machine=machine)
     order = topological(roots)
@@ -52,9 +52,9 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Return values in `versions` that depend on updates in `needed`, with no more bytes in total than `needed` has.
+    """Select pending values that depend on updates in this evaluation. Together, their new nodes have at most as many bytes as the needed nodes.
 
-    If these versions were evaluated later, the updated memory might have to be copied.
+    If the selected values in `versions` were evaluated later, the updated memory might have to be copied.
     """
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)
@@ -81,9 +81,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Find the values in `versions` that are small reductions of needed values. Map each to the nodes that it adds.
+    """Find pending values that are small reductions of needed values. Map each reduction to the nodes that must be computed for it in addition.
 
-    Only the first `MOST` versions are examined.
+    Only the first `MOST` values in `versions`, the pending values, are examined.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:

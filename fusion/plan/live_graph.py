@@ -35,7 +35,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Return the graph of the values in `versions`. Each value in memory is replaced by its input in `results`."""
+    """Make a graph of the expressions in `versions`. Inputs replace values in memory: the dict `results` maps these values to the inputs."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
@@ -46,7 +46,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Map each input that holds a reduction of the graph's values, perhaps divided by a constant, to its expression."""
+    """Find the graph inputs that hold reductions of other values in the graph. Map each input to the expression that computed it."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels may be specialized for the sizes of `form`. `back` is true if the sizes recur."""
+    """Return which kernels may be compiled for exact array sizes. `form` is the graph structure, and `back` is true if the same sizes came back."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 

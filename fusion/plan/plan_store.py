@@ -91,7 +91,7 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return where the time lost by interpreting a graph structure is stored: the disk cache, and the cache key.
+    """Return a disk cache and a key. Under this key, the cache stores how much time was lost by interpreting graphs of a given structure.
 
     Return ``(None, b"")`` if such times are not stored.
     """

@@ -92,7 +92,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the update that overwrites `node` if it is the only user besides views. Otherwise, return None."""
+    """If one update overwrites the array `node`, and otherwise only views use the array, return the update. In all other cases, return None."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None
@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the only value that a view of an array reads after `updates`, or None if the view reads several values."""
+    """Return the single value that provides all elements of a view of an updated array, or None if the elements come from several values."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:

@@ -167,7 +167,7 @@ def _walks_in_order(group: RowsAndColumns, batch: int, position: dict[int, int])
 
 
 def _nests(found: RowsAndColumns) -> list[Nest] | None:
-    """Return the loop nests of rows and columns, or None if either does not reduce one loop in the right direction."""
+    """Return two loop nests: one for rows, and one for columns. Return None if a nest has several inner loops, or if rows are not contiguous."""
     nests = [make_nest(group) for group in (found.rows, found.columns)]
     if any(len(nest.inner) != 1 for nest in nests):
         return None

@@ -94,7 +94,7 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether two reductions use the same elements, loops and dtype. The reduction `centre` computes the shift that `task` subtracts.
+    """Return whether two reductions have the same elements, loops and dtype. `centre` computes a shift, and `task` sums the shifted elements.
 
     `values` are the instructions of `task` that compute the elements before the shift is subtracted.
     """

@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return two numbers: a block's first iteration, relative to the block's first row, and the number of iterations minus the number of rows."""
+    """Return where a block's iterations begin, relative to its first row, and how many more iterations than rows the block has."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)

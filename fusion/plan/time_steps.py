@@ -169,7 +169,7 @@ class Chain:
 
 
 def choose_parts(blocked: BlockedSteps) -> bool:
-    """Choose block widths, ring buffers and lags (delays in rows) for merged time steps, and find a loop over them. Return False if no width fits."""
+    """Choose how one kernel executes merged time steps: block widths, ring buffers and a loop over the steps. Return False if no width fits."""
     axes, steps = blocked.axes, blocked.steps
     blocked.owner = find_owners(blocked, once=False)  # (the last vector of a row overlaps the previous vector)
     step_blocks.set_lags(blocked, 0)
@@ -230,10 +230,9 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop that executes periodic time steps. It contains the slopes of halos and lags: their constant changes per iteration.
+    """Return a loop over periodic time steps if their halos and lags change by constants (slopes) from one iteration to the next, otherwise None.
 
-    The loop has `iterations` iterations of `period` steps each. Return None if the changes are not constant, or if the
-    rings of the iterations differ.
+    The loop has `iterations` iterations of `period` steps each. Also return None if the rings of the iterations differ.
     """
     steps = blocked.steps
     begin = first
@@ -255,7 +254,7 @@ def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> 
 
 
 def _signature(blocked: BlockedSteps, number: int) -> object:
-    """Return a key that is equal for time steps with the same computation. The key identifies another step by how many steps earlier it runs."""
+    """Return a key that is equal for time steps with the same computation. The key refers to other steps by relative step numbers."""
     step = blocked.steps[number]
 
     def spell(node: Expr) -> object:

@@ -98,7 +98,7 @@ def bytes_written(task: Task) -> int:
 
 
 def copied_bytes(task: Task) -> int:
-    """Return how many bytes are outside the range that a task writes. Unless it runs in place, it copies them from the array's previous version."""
+    """Return how many bytes a task copies from an array's previous version if the task does not update the array in place."""
     start, stop = task.written_range()
     return task.node.nbytes - (stop - start) * task.node.dtype.itemsize
 

@@ -43,7 +43,7 @@ class ValueBuffer(Buffer):
         self.moved: Buffer | None = None  # the elements in device memory, if they have been needed there
 
     def follow(self, elements: bytes, when: object) -> ValueBuffer:
-        """Return a buffer with the bytes `elements`: this buffer, or a new one if they changed recently. `when` identifies the current operation."""
+        """Return a buffer with the current bytes of a small array, `elements`. It is a new buffer if the array changed recently, otherwise `self`."""
         same = self._elements == elements
         if same and (self.when == when or not self.steady):
             return self
@@ -51,7 +51,7 @@ class ValueBuffer(Buffer):
 
 
 def take_value(storage: Storage, epoch: Epoch) -> ValueBuffer | None:
-    """If a small GPU array has not been copied to the GPU yet, return a host buffer with its elements, otherwise None."""
+    """Return a buffer with the elements of a small array that belongs to a GPU device, but is still in host memory. Return None for other arrays."""
     host, last = storage.host, storage.value
     if host is None or not 0 < host.nbytes <= MOST_BYTES or storage.device.name == "cpu":
         return None

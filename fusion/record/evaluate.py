@@ -240,7 +240,7 @@ def _assign(
 
 
 def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
-    """Move pending arrays of random numbers, among the storages in `left`, to recordings of their own. Return the remaining storages.
+    """Move each pending array of random numbers to a recording of its own. Return the storages of the other pending arrays.
 
     Programs often keep a name for random numbers that kernels have drawn. The epoch of these numbers would keep all
     memory that was recorded together with them.

@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Find a loop that allows recordings of at most `count` operations. If there is one, let the recording end when the loop's head is next run."""
+    """Look for a loop with a limit of at most `count` operations per recording. If there is one, end the recording at the loop's next iteration."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:
@@ -430,7 +430,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Return Python's reference count of a buffer that only one storage uses. A higher count means that the buffer is shared."""
+    """Measure which reference count Python reports for a buffer that only one storage uses. A shared buffer has a higher count."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

@@ -96,7 +96,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return Python's reference count of an array to which only its storage refers. A higher count means that other code has the array."""
+    """Measure which reference count Python reports for an array that only its storage uses. If other code uses the array, the count is higher."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)

@@ -119,7 +119,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device. If the ended recording `before` is given, reuse its lock."""
+        """Begin a recording on a device. The recording uses the lock of the recording `before`, or a new lock if `before` is None."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot

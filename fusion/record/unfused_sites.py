@@ -47,7 +47,7 @@ def note_alone(site: Site, waits: bool = False) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """For a call site, return the number of calls that NumPy executed before fusion was tried again.
+    """For a call site, return how many calls NumPy executed between the last two attempts to fuse.
 
     Return 0 unless the last call at the site was recorded to try fusion again.
     """

@@ -1,4 +1,4 @@
-"""Implementations of ops with simpler NumPy functions, for use until the compiled loops are ready.
+"""Substitutes for compiled loops. Until the compiled loop of an op is ready, simpler NumPy functions compute the op.
 
 In: an op and a loop. Out: a callable like the op's ufunc that needs no generated code, or None. Invariant: the op's own
 expansion runs on arrays, down to ops whose NumPy loops compute the same bits as kernels. The result therefore has the

@@ -329,7 +329,7 @@ def _run(program: Program, evaluation: Evaluation) -> None:
 
 
 def is_optimizer_failure(error: Exception) -> bool:
-    """Return whether an error is a failure of the optimizer, so that the graph may be interpreted instead.
+    """Return whether an error is a failure of the optimizer. If so, the caller may interpret the graph instead.
 
     Return False for errors that are not the optimizer's, such as MemoryError, and for all errors with WEFT_STRICT=1.
     """

@@ -49,7 +49,7 @@ def keep_text(free_list: int) -> str:
 
 
 def _field(t: Text, thing: str, store: str, which: int) -> str:
-    """Emit code that computes the address of a buffer's field. The record `store` contains the field's offset, as the word with index `which`."""
+    """Emit code that computes the address of a buffer's field. The code loads the byte offset of the field from ``store[which]``."""
     return t.new(f"getelementptr i8, ptr {thing}, i64 {t.load(store, which)}")
 
 

@@ -45,7 +45,7 @@ def divide_blocks(function: HostFunction, blocks: int, block: Triple, threads: i
 
 
 def guarded(function: HostFunction, arguments: list[int], fault: FaultRecord) -> tuple[Entry, list[int]]:
-    """Return an entry point that runs a kernel so that Ctrl-C can interrupt it, and the arguments for this entry point.
+    """Make a kernel interruptible by Ctrl-C. Return the entry point to call instead of the kernel's, and the arguments to pass to it.
 
     For fused kernels, and if interrupts are not supported, return the kernel's own entry and `arguments`.
     """
@@ -106,7 +106,7 @@ class PreparedGrid:
         spare.append(record)
 
     def _record(self) -> tuple[int, FaultRecord, array[int]]:
-        """Create a launch record: an array of 64-bit words. Return its address, the record for failures of the kernel, and the array itself."""
+        """Create an array of 64-bit words that describes a launch. Return the array's address, a `FaultRecord` for failures, and the array."""
         blocks, fault = prod(self._grid), FaultRecord()
         parts, chunk, alone = divide_blocks(self._function, blocks, self._block, self._threads)
         own = [0] * self._count + hidden_slots(self._grid, self._block, self._shared, fault)

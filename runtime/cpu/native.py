@@ -379,7 +379,7 @@ class Text:
         return "\n".join(self.lines)
 
     def do(self, line: str) -> None:
-        """Append the instruction `line`. If the instruction has a result, the text of the line also gives it a name."""
+        """Append a line with an instruction. If the instruction has a result, the line must begin with the result's name and ``=``."""
         self.lines.append(f"  {line}")
 
     def new(self, line: str) -> str:

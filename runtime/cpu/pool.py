@@ -111,7 +111,7 @@ class Workers:
                 self.leave()
 
     def while_waiting(self, tick: int) -> None:
-        """Make threads repeatedly call the function at address `tick` while waiting for workers. It gets pointers to the job's code and arguments."""
+        """Set the function that threads call periodically while waiting for workers. The function takes pointers to a job's code and arguments."""
         self._tick = tick
         if self._address:
             ctypes.c_int64.from_address(self._address + pool_code.TICK).value = tick

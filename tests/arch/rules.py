@@ -110,7 +110,7 @@ def _imports(file: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def upward(tree: Tree) -> list[str]:
-    """Return the imports in which a file imports a higher layer than its own, or any layer without the prefix ``weft.``."""
+    """Return the imports that violate one of two rules. A file may not import a higher layer, and must write ``weft.`` before each layer's name."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -187,7 +187,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports that load a module inside another layer. Only the layer's package (its face) and `BEFORE_FACES` may be loaded."""
+    """Return the forbidden imports of modules inside another layer. Allowed are the layer's package (its face), and the modules in `BEFORE_FACES`."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")

@@ -241,7 +241,7 @@ def test_folds_by_ufuncs_are_done_at_the_call(fold: Any) -> None:
 
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_beside_numpys_scalars_are_those_of_kernels(code: str) -> None:
-    """Test operations on an array and a scalar that are executed at the call. The results have the same bits as those of kernels."""
+    """Test operations on an array and a scalar. Immediate execution, at the call, must compute the same bits as a kernel."""
     native_immediate.install_native_code()
     array = wf.asarray(values(code))
     with np.errstate(all="ignore"):

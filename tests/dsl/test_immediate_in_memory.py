@@ -102,7 +102,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test writes to an array that the recording refers to. If no pending operation reads the array, the write is executed at the call."""
+    """Test that an array is written to at the call if no pending operation reads it. It does not matter that the recording refers to the array."""
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5

@@ -138,7 +138,7 @@ def test_sizes_of_all_magnitudes_share_few_kernels(
 
 
 def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
-    """Evaluate `times` new arrays from the function `result`. Return for each of them whether its kernels were specialized for exact sizes."""
+    """Evaluate several arrays that the function `result` returns. For each array, return whether its kernels were made for exact sizes."""
     found = []
     for _ in range(times):
         wf.evaluate(result())

@@ -75,7 +75,7 @@ def test_a_known_mean_is_the_centre_in_traced_plans_too(device: str) -> None:
 
 
 def test_a_result_that_was_overwritten_is_computed_again() -> None:
-    """Test that ``x > 0`` is computed again after its first result was overwritten. All masks select as many elements as with NumPy."""
+    """Test that weft does not reuse the mask ``x > 0`` after a program has overwritten it. Every ``x[mask]`` must be as long as in NumPy."""
 
     def program(xp: Any, x: Any) -> list[tuple[int, ...]]:
         pending = x * 2  # keeps the recording open

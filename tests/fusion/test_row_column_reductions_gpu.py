@@ -72,7 +72,7 @@ def test_a_value_that_is_wanted_itself_is_written_on_the_way() -> None:
 
 
 def test_vectors_on_both_ways() -> None:
-    """Test that a block accesses rows of 4096 elements and their column sums in vectors, and reads each row only once.
+    """Test that a block reads each row of 4096 elements only once. It uses vector loads and stores for the rows and the column sums.
 
     Small arrays fit into the cache, and are not reduced along rows and columns in one kernel.
     """

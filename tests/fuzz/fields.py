@@ -160,7 +160,7 @@ class Program:
         return [f"{name} = xp.clip({text}, -99, 99).astype('{kind}')"]
 
     def _seen(self, name: str) -> str:
-        """Write an expression that reads the array `name`. Its value is kept, and is compared with NumPy's value after the loop."""
+        """Return a random expression that reads the array `name`. The generated program keeps the expression's value for a comparison with NumPy."""
         pick = self.source
         self.kept = True
         half = ", ".join(pick.choice((":", "::2", "1:-1", ":1")) for _ in range(self.axes))

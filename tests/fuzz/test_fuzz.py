@@ -105,7 +105,7 @@ def test_random_folds_of_rows_and_columns(seed: int) -> None:
 
 
 def test_sums_of_columns_keep_their_bits_beside_those_that_read_rows_too() -> None:
-    """Test that a column sum has the same bits alone and together with other sums. These must not change how GPU threads share its work."""
+    """Test that the bits of a column sum do not change if other sums are computed at the same time."""
     assert row_columns.check(2026294, ("simt",)) == ""
 
 
@@ -149,7 +149,7 @@ def test_disturbed_programs() -> None:
 
 
 def test_the_mixtures_hold_what_they_should() -> None:
-    """Test that the random programs contain statements of all important kinds. If NumPy rejected all statements of a kind, it would be missing."""
+    """Test that the random programs contain statements of all important kinds. A kind would be missing if NumPy rejected all its statements."""
     text = "\n".join("\n".join(graphs.Generator(seed).world.lines) for seed in range(150))
     for word in (
         "evaluate(",

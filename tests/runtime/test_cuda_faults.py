@@ -95,7 +95,7 @@ def use(device: Any) -> None:
 
 
 def leaks(driver: StandIn) -> dict[str, int]:
-    """Count resources that were allocated, but not released, since the last `forget`. The keys are the names of the allocating functions.
+    """Return the leaks since the last `forget` as a dict. It maps the name of an allocating function to the number of unreleased resources.
 
     The item "memory" is the number of leaked bytes.
     """

@@ -161,7 +161,7 @@ def test_a_failing_launch(table: Driver, device: CudaDevice, name: str, code: in
 
 
 def order(table: Driver) -> list[tuple[Any, ...]]:
-    """Return the recorded launches, copies and waits. A launch or copy has its stream. A wait has the waiting stream and the awaited stream."""
+    """Return a tuple for each recorded launch, copy or wait: a name and the stream. For a wait, the tuple also contains the awaited stream."""
     recorded: dict[Any, Any] = {}
     found: list[tuple[Any, ...]] = []
     for name, arguments in table.calls:

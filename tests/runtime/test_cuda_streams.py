@@ -118,7 +118,7 @@ def test_random_programs(device: RunningDevice, monkeypatch: pytest.MonkeyPatch,
 
 
 def overtake_from(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
-    """Let copies from the host run before earlier work of the device, if they have at least `nbytes` bytes."""
+    """Set the minimum size in bytes of host-to-device copies that may overtake earlier work of the device."""
     for module in ("cuda_device", "device_memory"):
         monkeypatch.setattr(f"weft.runtime.cuda.{module}.ASIDE", nbytes)
 

@@ -54,7 +54,7 @@ def reduce_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def select(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the compilation of a kernel for selection by masks fail, and check that the selected elements are still right."""
+    """Check that a mask selects the right elements although the compilation of its kernel fails."""
     monkeypatch.setattr(masks.fusion, "compile_masked_copy", fail)
     monkeypatch.setattr(masks, "compile_price", lambda: -1.0)
     monkeypatch.setattr(masks.fusion, "find_masked_copy", lambda kind: None)

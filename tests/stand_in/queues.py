@@ -21,7 +21,7 @@ class Queues:
         self._events: dict[int, tuple[int, int]] = {}  # event -> stream, and number of its preceding work items
 
     def give(self, stream: int, work: Work) -> int:
-        """Append work to a stream. If work that has already run failed, return its error code, and otherwise 0."""
+        """Append work to a stream. Return the error code of previously executed work, or 0 if it had no error."""
         self._work.setdefault(stream, []).append(work)
         return self.error
 

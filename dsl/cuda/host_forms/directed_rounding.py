@@ -226,7 +226,7 @@ def wide_integer_single(x: int) -> tuple[np.float32, float]:
 
 
 def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `error` to compute a result, and then `choose` to round it in another direction.
+    """Return a function that rounds its result in a given direction, such as down, instead of to nearest.
 
     `error` returns the result rounded to nearest, and a number with the sign of the rounding error. From these,
     `choose` computes the result rounded in another direction.

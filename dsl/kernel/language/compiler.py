@@ -87,7 +87,7 @@ class FunctionFrame:
         return (*self.path, number, *self.iterations.get(number, ()))
 
     def variable(self, key: object, name: str) -> Variable | None:
-        """Return the variable that a syntax node uses, or None in unreachable code. `key` is the node's key in the dict `Webs.of`."""
+        """Return the variable to which a syntax node refers, or None in unreachable code. `key` is the node's ``id`` or a tuple with this id."""
         webs, c = self.source.webs, self.compiler
         number = webs.of.get(key)
         if number is None:
@@ -370,7 +370,7 @@ class Compiler(Variables):
     # -- reports ----------------------------------------------------------------------------
 
     def report(self, condition: Value | None, error: object, message: str, values: tuple[Value, ...] = ()) -> None:
-        """Emit code that ends the thread and makes the launch raise `error`, if `condition` is true. None means always.
+        """Emit code that ends the thread and makes the launch raise `error`. If `condition` is not None, this happens only where it is true.
 
         If `reporting` is false, the thread ends, but the launch raises no error. `message` has a ``{}`` for each of the
         numbers `values`. A complex number takes two words of the error record, and any other number takes one word.
@@ -427,10 +427,7 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value of ``make()``. In a recursive function, a hidden parameter makes this value visible.
-
-        Each call of the recursive function passes the value as an argument.
-        """
+        """Return the value of ``make()``. A recursive function sees no values of its callers, so they pass the value as a hidden argument."""
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

@@ -21,9 +21,9 @@ _BOTH_SIDES = "several parts of {} overlap the output on both sides: use a loop,
 
 
 def broadcast_axes(value: ArrayValue, view: ArrayValue) -> dict[int, Extent]:
-    """Return a dict with the axes of `view` along which `value` may be broadcast. It maps each axis to the length of `value`.
+    """Find the axes along which the array `value` may have to be broadcast to the shape of the array `view`.
 
-    A length is 1, or known only at run time.
+    Map each of these axes to the length of `value` along the axis: 1, or a length that is known only at run time.
     """
     lengths = (*(1,) * (view.ndim - value.ndim), *value.shape)
     return {

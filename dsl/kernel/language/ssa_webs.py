@@ -41,7 +41,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def carried_variables(function: ast.FunctionDef | ast.Lambda, loop: ast.For, webs: Webs) -> set[int]:
-    """Return the variables that an iteration of a loop may read before it assigns them, by their numbers in `webs`."""
+    """Return the numbers of all variables that an iteration of a loop may read before it assigns them. `webs` defines these numbers."""
     flow = _Flow(function)
     flow.breaks.append([])
     flow.continues.append([])
@@ -288,7 +288,7 @@ class _Flow:
         return state
 
     def _until_known(self, operands: list[ast.expr], state: State | None) -> State | None:
-        """Analyze operands that are evaluated until the result is known: those of `and`, `or` or a comparison chain."""
+        """Analyze the operands of `and`, `or` or a comparison chain. Python skips the remaining operands as soon as the result is known."""
         ends = []
         for operand in operands:
             state = self._expression(operand, state)

@@ -181,9 +181,9 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """If the integer dtype of `value` cannot hold the Python int `other`, return the dtype's minimum, otherwise `value`.
+    """Return the operand to compare with the Python int `other`: `value` if its dtype can hold `other`, otherwise a constant with the same result.
 
-    A comparison with `other` gives the same result for both.
+    If an integer dtype cannot hold `other`, all its numbers compare alike. The constant is the least of them.
     """
     if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
         limits = np.iinfo(value.dtype)

@@ -416,9 +416,9 @@ def _key(value: object) -> tuple[Any, ...]:
 
 
 def runtime_kind(kind: Kind) -> Kind | None:
-    """Convert the kind of a compile-time constant to the kind of an equal run-time value. Return other kinds unchanged.
+    """Convert the kind (compile-time type) of a constant to the kind of a run-time variable that can hold the constant.
 
-    For a `ConstantKind`, the result is the kind of a number or date, or None for other constants.
+    Return other kinds unchanged. Return None for a constant that is neither a number nor a date.
     """
     if not isinstance(kind, ConstantKind):
         return kind

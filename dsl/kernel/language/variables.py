@@ -81,7 +81,7 @@ class Variable:
         self.assignments = 0
 
     def now(self, run: int) -> Variable:
-        """Return the variable that stands for this one now: its last replacement in a compilation run, or itself."""
+        """Return this variable or its latest replacement. An assignment of another type may have replaced the variable in this compilation run."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later

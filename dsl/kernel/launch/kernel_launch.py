@@ -159,7 +159,7 @@ class DispatchedLaunch:
         return choose_index_dtype(self.spans, [*self.extents, *threads, launcher.shared_bytes])
 
     def memory(self, storage: Storage, written: bool) -> Buffer:
-        """Return the buffer of an array argument. If `written` is true, the buffer is prepared for writes by `exclusive`."""
+        """Return the buffer of an array argument. If `written` is true, the kernel may write to this buffer directly."""
         if (owned := self.owned.get(id(storage))) is not None:
             return owned
         buffer = exclusive(storage) if written else realise(storage)

@@ -359,9 +359,9 @@ class SimulatedLaunch:
         return None
 
     def finish(self, stack: Stack) -> bool:
-        """Mark the launch as ended. If the calling OS thread `stack` is not the launch's main thread, resume the main thread.
+        """Mark the launch as ended. If the caller is not the launch's main OS thread, resume the main thread.
 
-        Return whether `stack` is the main thread.
+        The calling OS thread is `stack`. Return whether it is the main thread.
         """
         self.over = True
         if stack is not self._main:

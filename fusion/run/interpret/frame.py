@@ -102,7 +102,7 @@ class ValueFrame:
         return self.device.download(slot, node.dtype, node.shape)
 
     def apart(self, number: int, other: int) -> Any:
-        """Return the array of the value with index `number`. If it shares memory with the array of value `other`, replace it by a copy first."""
+        """Replace the array of value `number` by a copy if it may share memory with the array of value `other`. Return the resulting array."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:

@@ -127,7 +127,7 @@ class _Builder:
             return substitute(op, loop, dtype)
 
     def typed(self, node: Expr, kind: np.dtype, inside: set[Expr]) -> int:
-        """Return the number of the register or input with the value of `node` in the dtype `kind`. If there is none, append a cast."""
+        """Provide the value of `node` in dtype `kind`, and append a cast if necessary. Return the index of the register or input with the value."""
         if node not in inside:
             own = kind if node.size == 1 else node.dtype
             slot = self.inputs.setdefault((node, own), len(self.inputs))

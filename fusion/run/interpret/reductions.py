@@ -167,7 +167,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """If a scan rounds its results and a plan may split it, raise NeedsKernelError. Plans split scans on a GPU, and scans of long rows."""
+    """Raise NeedsKernelError if compiled kernels share a scan's rows among threads, and the order of the operations may affect the results."""
     if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

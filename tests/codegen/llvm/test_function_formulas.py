@@ -89,7 +89,7 @@ def test_special_values(name: str, kind: type) -> None:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_a_value_does_not_depend_on_its_position(name: str, kind: type) -> None:
-    """Test that an element has the same result in the whole array, in slices, and on the device `simt`, which emulates a GPU."""
+    """Test that a function has the same results for a slice as for the whole array, and that an emulated GPU (`simt`) returns the same results."""
     values = np.random.default_rng(1).uniform(0.01, 9, 203).astype(kind)
     right = computed(name, values)
     for part in (slice(0, 1), slice(3, 8), slice(100, 203)):

@@ -234,7 +234,7 @@ def test_quotients_next_to_the_middle_of_two_floats() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(32))
 def test_all_quotients_next_to_the_middle(part: int) -> None:
-    """Test the quotients closest to the midpoint of two floats, for divisors with every odd significand.
+    """Test quotients that are close to a midpoint of two floats. The divisors are all odd integers of 24 bits.
 
     Divisors with even significands are omitted, since their quotients are not closer to a midpoint than those of odd
     ones.
@@ -364,7 +364,7 @@ def test_other_dtypes_are_left_alone() -> None:
 
 
 def narrow(opcode: str) -> Kernel:
-    """Return a kernel that computes float16 quotients or square roots. A model replaces a GPU's approximate instructions.
+    """Return a kernel that computes float16 quotients or square roots as on a GPU. The kernel emulates the GPU's approximate instructions.
 
     Check that the kernel has no branches.
     """

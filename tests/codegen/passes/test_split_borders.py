@@ -63,7 +63,7 @@ def joined(parts: int, between: bool = False) -> Kernel:
     out = b.pointer("out", np.float64, writable=True, noalias=True)
 
     def part(k: int, index: Any) -> Any:
-        """Emit a load of the element at `index`. This index is in part `k` of the concatenated arrays, or in an earlier part."""
+        """Emit a load of the element at `index` in the concatenation of the arrays 0 to `k`."""
         if not k:
             return b.load(sources[0], index)
         with b.if_(b.op("greater_equal", index, bounds[k - 1], dtype=np.bool_), [np.dtype(float)], True) as one:

@@ -148,7 +148,7 @@ WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("fresh", [False, True])
 def test_writes_are_found_again(name: str, fresh: bool) -> None:
-    """Test repeated writes, which weft finds in its cache. They change an array as in NumPy, and results of earlier operations stay the same."""
+    """Test that repeated writes change an array as in NumPy, and leave earlier results unchanged. Weft may cache the operations of a write."""
     for _ in range(3):
         b = np.arange(12.0).reshape(3, 4)
         a = b + 0.5
@@ -450,10 +450,7 @@ def test_functions_loaded_later_stay_in_python_if_native_code_cannot_be_made(mon
 
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
-    """Test that a new array is not bound (made an operand of the pending recording) when an assignment through index arrays changes it.
-
-    The assignment is executed immediately, without a kernel.
-    """
+    """Test that assignment through index arrays changes a new array immediately, without a kernel. The array is not bound to the pending recording."""
     indices = wf.evaluate(wf.asarray([3, 5]))
     with override(immediate=16384):
         for index in (indices, (indices, indices), (slice(None), indices)):

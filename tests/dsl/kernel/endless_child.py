@@ -18,7 +18,7 @@ from weft import cuda
 
 @cuda.jit
 def waits(x, go, after):
-    """Wait until ``go[0]`` is not 0. Only blocks with an index of `after` or more wait."""
+    """Wait until ``go[0]`` is not 0. Blocks with an index below `after` do not wait."""
     i = cuda.grid(1)
     while cuda.blockIdx.x >= after and go[0] == 0:
         x[i] += 0

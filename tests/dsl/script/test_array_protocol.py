@@ -57,7 +57,7 @@ def test_derived_classes(tmp_path: Path, text: str) -> None:
 
 
 def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
-    """Test that Python itself creates classes without a method ``__array__``. The enclosing function is the direct caller of the class body.
+    """Test that Python creates a class as usual if the class has no ``__array__`` method. No stack frame of weft appears above the class body.
 
     Classes outside of the program are unchanged.
     """

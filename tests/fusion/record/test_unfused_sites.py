@@ -25,7 +25,7 @@ def _runs() -> int:
 
 
 def _run_often(function: Callable[[Any], Any], x: Any, turns: int) -> tuple[list[bool], np.ndarray]:
-    """Call a function `turns` times. Return a flag for each call, true if weft and not NumPy computed it, and the result of the last call."""
+    """Call a function `turns` times. Return a list of flags and the last result. A flag is True if weft executed the call, and False if NumPy did."""
     found, result = [], np.empty(0)
     for _ in range(turns):
         before = _runs()

@@ -93,7 +93,7 @@ def test_a_graph_with_a_user_function_is_compiled_in_this_process() -> None:
 
 
 def request(state: str, submitted: list[str]) -> Any:
-    """Return a replacement for `submit`. It appends the function's name to the list `submitted`, and returns a request in the state `state`."""
+    """Return a replacement for `submit`. It adds its first argument, a function's name, to `submitted`, and returns a request in the given state."""
 
     def submit(function: str, arguments: Any, then: Any, urgent: bool) -> Request:
         submitted.append(function)
@@ -113,7 +113,7 @@ def repeat(times: int = 6) -> list[np.ndarray[Any, Any]]:
 
 @pytest.fixture
 def due_after_one_run(tmp_path: Path) -> Any:
-    """During a test, make the compilation of a graph due after one interpreted run. Usually, it is due only after many runs."""
+    """Make weft compile a graph after one interpreted run, for the duration of a test. Usually, weft compiles a graph only after many runs."""
     wf.reset_statistics()
     for known in (tiers._forms, tiers._programs, execute._plans, plan_cache._known, plan_cache._absent):
         known.clear()

@@ -66,7 +66,7 @@ def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.Monke
 
 
 class Heard:
-    """A listener to kernel launches. It starts the kernel and does nothing else. While there is a listener, kernels are launched one by one."""
+    """A listener, which weft calls to launch each kernel. This one only starts the kernel. With a listener, weft launches kernels one by one."""
 
     def launch(self, device: object, note: object, start: Callable[[], None]) -> None:
         start()

@@ -155,7 +155,7 @@ BREAKABLE = tuple(_steps())
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Within the ``with`` block, make the function with the path `name` raise an error. If it is a compiler pass, this pass fails, too."""
+    """Make the function with the path `name` raise an error within the ``with`` block. Also replace it in the compiler's lists of passes."""
     module, _, own = name.rpartition(".")
     function = vars(pipeline)[own] if module == pipeline.__name__ else None
     with mock.patch(name, side_effect=RuntimeError("broken")) as failing:

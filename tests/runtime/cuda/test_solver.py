@@ -226,7 +226,7 @@ SHAPES = pytest.mark.parametrize("shape", SQUARE)
 
 
 def alternate(name: str, shapes: list[Any]) -> Any:
-    """Parametrize a test by dtype, by shape, and by a flag that is called `name`. Every dtype and every shape occurs with both flag values."""
+    """Parametrize a test by dtype, shape and a flag. Every dtype and every shape occurs with both values of the flag."""
     rows = [(dtype, shape, (i + j) % 2 == 0) for i, dtype in enumerate("fdFD") for j, shape in enumerate(shapes)]
     return pytest.mark.parametrize(("dtype", "shape", name), rows)
 

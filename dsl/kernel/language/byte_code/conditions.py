@@ -91,7 +91,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """If `block` begins a value ``a and b`` or ``a or b``, merge the value's blocks and return True, else return False.
+        """Merge the basic blocks of the expression ``a and b`` or ``a or b`` into `block`, and return True. Return False if `block` begins neither.
 
         The value of `a` remains on the stack if it is the result.
         """

@@ -236,7 +236,7 @@ def _plain(row: Any, opcode: str, names: Any, found: list[CodeInstruction]) -> I
 def _link(
     found: list[CodeInstruction], starts: dict[int, int], jumps: dict[int, tuple[int, bool]], leaps: dict[int, int]
 ) -> None:
-    """Set the successors of all instructions. As a successor, an unconditional jump is replaced by the jump's target."""
+    """Set the successors of all instructions. Skip unconditional jumps: the target of a jump is the successor, not the jump itself."""
 
     def behind(number: int) -> int:
         seen = set()

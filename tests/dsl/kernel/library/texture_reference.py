@@ -49,7 +49,7 @@ def inside(i: int, n: int, address: str) -> int | None:
 def sample(
     values: np.ndarray, points: Sequence[Sequence[float]], filter: str, address: str, normalized: bool
 ) -> np.ndarray:
-    """Sample a texture with 1 to 3 axes. Return the samples at the points (x), (x, y) or (x, y, z) in `points` as float64 numbers."""
+    """Sample a texture at points, and return the samples as float64 numbers. Each point has one coordinate per axis: (x), (x, y) or (x, y, z)."""
     out = np.zeros(len(points), np.float64)
     for at, point in enumerate(points):
         axes = [

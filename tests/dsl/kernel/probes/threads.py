@@ -15,7 +15,7 @@ SPREAD = np.random.default_rng(5).normal(size=N)
 
 
 def becomes(*arrays):
-    """Return an oracle: a function that writes a kernel's expected results into its arguments. The last arguments become the given arrays."""
+    """Return a function that produces the expected results of a kernel. It copies `arrays` into the last arguments of the kernel."""
 
     def oracle(*arguments):
         for argument, array in zip(arguments[-len(arrays) :], arrays, strict=True):

@@ -24,7 +24,7 @@ DTYPES = {64: np.uint64, 32: np.uint32, 16: np.uint16, 8: np.uint8}
 
 
 def word(position: Position, index: int, width: int) -> int:
-    """Return one word of a draw of random numbers that begins at `position`. The number `index` counts the words before it.
+    """Return element `index` of a sequence of random words. The sequence begins at the position `position` of a bit generator.
 
     The word has `width` bits. It is computed with the algorithm of the bit generator.
     """
