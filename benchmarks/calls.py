@@ -1,4 +1,4 @@
-"""Calls to NumPy's functions and methods on small arrays, on weft and on NumPy.
+"""Benchmark of NumPy's functions and methods on small arrays: weft compared with NumPy.
 
 `benchmarks.call_times` runs in processes of its own, under NumPy and on weft in turn. A ratio is NumPy's time divided
 by weft's, as the median over the rounds.

@@ -80,7 +80,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Measure weft and the installed peers, and return the results as text by name."""
+    """Run the benchmarks with weft and other libraries. Return a dict that maps benchmark names to results in words."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

@@ -76,7 +76,7 @@ class Result:
         return min(others, key=self.median) if others and WEFT.name in self.turns_ms else None
 
     def ratio(self, name: str) -> float:
-        """Return a peer's time divided by weft's, as the median over all turns."""
+        """Divide another library's time by weft's time in each repetition, and return the median of these ratios."""
         pairs = zip(self.turns_ms[name], self.turns_ms[WEFT.name], strict=True)
         return statistics.median(theirs / ours for theirs, ours in pairs)
 

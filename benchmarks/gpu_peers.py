@@ -1,4 +1,4 @@
-"""Weft's peers on a GPU.
+"""The GPU libraries (*peers*) with which the benchmarks compare weft.
 
 Each peer has its own arrays, and its own way to wait for a result. Inputs and outputs are as in `benchmarks.peers`.
 Libraries that can time GPU work also provide a timer.

@@ -105,14 +105,14 @@ def row_sums(x, out):  # type: ignore[no-untyped-def]
 
 
 def transposed_order(x, out):  # type: ignore[no-untyped-def]
-    """Scale a matrix with the fastest thread index along the first axis."""
+    """Scale a matrix. Adjacent threads process elements of the same column, which are far apart in memory."""
     i, j = cuda.grid(2)
     if i < x.shape[0] and j < x.shape[1]:
         out[i, j] = np.float32(2) * x[i, j]
 
 
 def memory_order(x, out):  # type: ignore[no-untyped-def]
-    """Scale a matrix with the fastest thread index along the last axis, as in memory."""
+    """Scale a matrix. Adjacent threads process adjacent elements in memory."""
     j, i = cuda.grid(2)
     if i < x.shape[0] and j < x.shape[1]:
         out[i, j] = np.float32(2) * x[i, j]

@@ -76,7 +76,7 @@ def _torch_add() -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 def measure() -> dict[str, str]:
-    """Return the median host time per call of each kind of launch, as text by kind."""
+    """Return a dict that maps each kind of launch to a text: the median time that a call takes on the host."""
     makers: dict[str, Callable[[], tuple[Callable[[], Any], Callable[[], Any]]]] = {
         "explicit kernel of three arrays": _weft_kernel,
         "plan of one kernel": lambda: _weft_plan(1),

@@ -97,7 +97,7 @@ def _run(program: Callable[[Any, Any, Any], Any], xp: Any, n: int) -> tuple[floa
 
 
 def measure() -> dict[str, str]:
-    """Return the times and the numbers of plans of each program, as text by name."""
+    """Return a dict that maps each program's name to a text. The text states run times and how many plans weft made."""
     results: dict[str, str] = {}
     for program, (small, large) in PROGRAMS.items():
         wf.reset_statistics()

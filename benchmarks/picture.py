@@ -89,7 +89,7 @@ def draw_ratios(groups: Mapping[str, Mapping[str, float]], title: str) -> str:
 
 
 def draw_curves(panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]], x_title: str, y_title: str) -> str:
-    """Draw a panel for each program, with a curve for each peer on logarithmic axes."""
+    """Draw a plot for each program, with logarithmic axes. Each plot contains one curve per library."""
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colours = _colours(names)
     points = [p for curves in panels.values() for curve in curves.values() for p in curve if min(p) > 0]

@@ -69,7 +69,7 @@ class CompileTime:
 
 @dataclass(slots=True)
 class KernelTime:
-    """The times of all launches of one kernel, or of one kind of other work, such as copies.
+    """The measured times of a kernel, one for each launch. Other work on a device, such as copies, is treated like a kernel.
 
     Attributes
     ----------

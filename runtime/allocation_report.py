@@ -52,7 +52,7 @@ def show_file(path: str) -> str:
 
 
 def show_cell(path: str) -> str:
-    """Return the label of a notebook cell, such as ``Cell In[3]``, or "" for another file."""
+    """Return the label of a notebook cell, such as ``Cell In[3]``. If `path` is not the file of a notebook cell, return ""."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return " ".join((shell.compile.format_code_name(path) if shell is not None else None) or ())

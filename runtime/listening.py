@@ -98,7 +98,7 @@ os.register_at_fork(after_in_child=lambda: setattr(Listening, "_lock", threading
 
 
 def kernel_number(digest: str) -> int:
-    """Return the number that identifies a kernel in the notes for listeners."""
+    """Convert a kernel's digest to an integer key. Listeners receive this key with each launch and each compilation of the kernel."""
     return int(digest[:15], 16)
 
 

@@ -167,7 +167,7 @@ OVERRIDES: dict[str, Any] = {}
 
 
 def key_of(name: str) -> Any:
-    """Return the key of a setting's environment variable in `VARIABLES`. `VARIABLES` contains this key while the variable is set."""
+    """Return the encoded name of a setting's environment variable. The set `VARIABLES` contains this name while the variable is set."""
     return _by_name[name][1]
 
 

@@ -123,7 +123,7 @@ class WorkerProcess:
         return found
 
     def leave(self, requests: Sequence[bytes]) -> None:
-        """Send as many requests as the connection can take, without waiting for the process."""
+        """Leave requests for the worker process to handle later. Write as many of them as the connection accepts without blocking."""
         os.set_blocking(self._requests, False)
         with suppress(OSError):
             for data in map(_packed, requests):

@@ -143,7 +143,7 @@ class ControlEmitter(Writer):
             self.function(function)
 
     def function(self, function: Function) -> None:
-        """Emit a function of the kernel for calls from this module."""
+        """Emit an internal LLVM function for a function that the kernel calls."""
         parts = []
         for value in function.parameters:
             name = f"%arg.{value.name}"  # no local value has this name

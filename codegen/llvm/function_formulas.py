@@ -190,7 +190,7 @@ class FloatText:
         return anchored, self.fma(n, self.number(-self.format.ln2_low), r)
 
     def expm1_reduced(self, r: str) -> str:
-        """Return e**r - 1 for the remainder r of `split`."""
+        """Return ``exp(r) - 1`` for a reduced argument `r` between about -0.35 and 0.35."""
         square = self.op("fmul", r, r)
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 

@@ -20,7 +20,7 @@ from weft.codegen.passes.find_guards import LARGEST_NUMBER, LARGEST_STEP, Bound,
 def thread_range(
     emitter: Writer, bounds: Iterable[Bound], threads: tuple[str, str], compute: Callable[[Value], str], longest: int
 ) -> tuple[str, str]:
-    """Emit code that computes the range of thread indices along an axis that satisfy all bounds.
+    """Emit code that intersects several bounds on the thread index along an axis. The result is a range of indices.
 
     Bounds that could overflow, or whose factor is out of range, do not limit the range.
 
@@ -67,11 +67,11 @@ def thread_range(
 def first_multiple(
     emitter: Writer, start: str, stop: str, multiples: ThreadMultiples, compute: Callable[[Value], str]
 ) -> tuple[str, str]:
-    """Emit code that finds the thread indices at which a number is a multiple of a divisor.
+    """Emit code that finds the threads for which a condition such as ``i % n == 0`` holds.
 
-    Return the first such index from `start` on, and the distance between such indices, in the index dtype. If there is
-    no such index before `stop`, the first result is `stop`. `compute` emits the computation of a value for thread 0 of
-    the axis, and returns its text.
+    Return the first such thread index from `start` on, and the distance between such indices, in the index dtype. If
+    there is no such index before `stop`, the first result is `stop`. `compute` emits the computation of a value for
+    thread 0 of the axis, and returns its text.
     """
     start, stop = (emitter.widened(text, "zext nneg") for text in (start, stop))
     number, divisor = (_wide(emitter, v, compute(v)) for v in (multiples.number, multiples.divisor))

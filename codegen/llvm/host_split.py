@@ -348,7 +348,7 @@ class SplitEmitter(BarrierEmitter):
     # -- runs -----------------------------------------------------------------------------------
 
     def run(self, run: Run) -> None:
-        """Emit loops over the threads that execute a run, the code between two synchronization points."""
+        """Emit the code between two synchronization points (a *run*) as loops over threads."""
         for operation in run.sends:
             if operation in self.split.in_step:
                 self.clear_masks(operation)
@@ -404,7 +404,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Make a thread's variable `root` available to the code of a run (code between barriers)."""
+        """Emit code that creates or restores a thread's variable after a barrier, for use by the code up to the next barrier."""
         split = self.split
         dtype, count = root.element, split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)
@@ -428,9 +428,9 @@ class SplitEmitter(BarrierEmitter):
             self.do(f"store {kind} {text}, ptr {address}, align {dtype.itemsize}")
 
     def close_variable(self, root: Value, run: Run) -> None:
-        """Emit a store of a variable at the end of a run (code between barriers) that may have changed it.
+        """Emit code that saves a thread's variable at a barrier, so that the code after the barrier can load it.
 
-        Only variables that other runs load are stored. Variables that stay in their arrays need no store.
+        A variable is saved only if it may have changed and other code needs it. Variables that stay in their arrays need no store.
         """
         split = self.split
         if root not in split.kept or root not in split.single:

@@ -61,7 +61,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
-        """Emit a store of the value that a thread passes to a synchronization point. At an `if`, this value is the condition."""
+        """Emit code that stores what a thread contributes to a synchronization point, such as its vote or its value in a warp shuffle."""
         if operation in self.split.in_step:
             taken = self.line(f"zext i1 {self.scalar_of(operation.operands[0])} to i8")
             for k in (0, 1):
@@ -293,7 +293,7 @@ class BarrierEmitter(ArrayEmitter):
         return self.load_value(value, self.contributions[operation], safe)
 
     def is_shift(self, operation: Operation) -> bool:
-        """Return whether all lanes of a shuffle read a lane at the same distance."""
+        """Return whether a shuffle is a shift: each lane reads the lane whose number differs from its own number by a fixed amount."""
         mode = operation.attributes.get("mode", "xor")
         if mode == "xor":
             mask = operation.attributes.get("mask")

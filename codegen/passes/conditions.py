@@ -195,7 +195,7 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if a bool variable has the value `truth` after an `if` that stores to it.
+        """Return the inequalities that hold if a bool variable equals `truth`. The variable's value depends on which branch of an `if` ran.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """

@@ -106,7 +106,7 @@ def _of_parts(attributes: dict[str, Any], part: np.dtype) -> tuple[dict[str, Any
 
 
 def _print(b: KernelBuilder, operation: Operation, operands: list[Any]) -> list[Any]:
-    """Emit a `print` of complex numbers in the form ``(1+2j)``. Both parts have the format of the number."""
+    """Emit a `print` that shows complex numbers as ``(1+2j)``. A number's format, such as ``.2f``, applies to its real and imaginary parts."""
     pieces, formats = [operation.attributes["pieces"][0]], []
     given = operation.attributes.get("formats", ()) or ("",) * len(operands)
     for text, form, value in zip(operation.attributes["pieces"][1:], given, operands, strict=True):

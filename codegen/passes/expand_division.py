@@ -296,7 +296,7 @@ class _Writer:
         return self.b.op("where", own, x, self.root(x))
 
     def scaled_root(self, x: Value) -> Value:
-        """Return the square root of an arbitrary number."""
+        """Return the square root of any float32 number. Very small numbers are multiplied by a power of two, and their roots are scaled back."""
         one, small = self.float32(1), self.b.op("less", x, self.float32(_LEAST))
         up = self.b.op("where", small, self.float32(2.0**100), one)
         down = self.b.op("where", small, self.float32(2.0**-50), one)

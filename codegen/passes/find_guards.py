@@ -238,7 +238,7 @@ class GuardFinder:
         return RunGuards([bound], settled={**settled, condition: truth})
 
     def branches(self, run: Run) -> Iterator[tuple[Value, bool]]:
-        """Yield the condition of each branch around a run (code between barriers), with its value in the run.
+        """For each branch around the code section `run`, yield the branch condition and the result (true or false) that leads to the section.
 
         Only branches that some threads take and others do not are included.
         """
@@ -249,7 +249,7 @@ class GuardFinder:
             branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
-        """Return whether a value can be computed before a run (the code between two barriers)."""
+        """Return whether a value can be computed before the section of code `run` begins. Such a section is the code between two barriers."""
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
@@ -304,7 +304,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """Narrow the inequalities that hold at every observable effect: if `o` has such an effect, keep only those in `facts`."""
+        """If `o` has an observable effect, drop all inequalities from `self.common` except those that hold at `o`, which `facts` contains."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

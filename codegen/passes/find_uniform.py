@@ -59,7 +59,7 @@ class Uniformity:
 
 
 def find_uniform(kernel: Kernel) -> Uniformity:
-    """Find the values that may differ between the threads of a block. All other values are uniform.
+    """Determine which values are uniform, that is, the same in all threads of a block. The returned object lists the values that may differ.
 
     Also find the operations that not all threads reach together. The analysis iterates to a fixed point.
     """
@@ -156,7 +156,7 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """Return the operations by which the threads of a block may have diverged, including exits, and whether threads may have left the kernel."""
+        """For code after an exit, return the operations that may have made threads diverge, and whether threads may have left the kernel."""
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

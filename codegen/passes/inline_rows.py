@@ -27,7 +27,7 @@ def has_control_flow(operation: Operation) -> bool:
 
 
 def inline_rows(kernel: Kernel, straight: bool) -> Kernel:
-    """Return the kernel after inlining the ops that are user functions.
+    """Inline the user functions that are entries (rows) of the op table, and return the kernel.
 
     With `straight`, only ops without control flow are inlined, otherwise only ops with control flow.
     """

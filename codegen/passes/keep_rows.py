@@ -1,4 +1,4 @@
-"""Storage of values that several loops over a row use.
+"""Storage of intermediate values of a row, so that later loops over the row need not recompute them.
 
 In: a logical kernel. `describe_rows` gives the kernel the ``kept`` attribute if its rows are short enough, and
 `keep_rows` runs after lanes are chosen. Out: the first loop that computes a value which later loops would recompute
@@ -87,7 +87,7 @@ def _loops_over_same_row(kernel: Kernel, block: Block) -> list[list[Operation]]:
 
 
 def _worth_keeping(loops: list[Operation], numbers: Mapping[Value, object]) -> dict[Value, list[Value]]:
-    """Return the values worth storing for later loops. Each one is mapped to the equal values that these loops compute.
+    """Select the values that later loops should load instead of computing them again. Return a dict from each value to its recomputations.
 
     Values are worth storing if they cost more to compute than to load.
     """

@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of when a value is divisible by a power of two. The answer is a set of parameters that must be divisible, too.
+    """Analysis of divisibility by powers of two. For a value in a kernel, it finds the kernel parameters that must be divisible so that the value is.
 
     Parameters
     ----------

@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """If an operation computes a count, return the opcodes of the count's inputs, such as thread indices and sizes.
+        """If an operation computes a sum or product of thread indices, sizes and positive constants (a count), return the opcodes of these inputs.
 
-        A count is a sum or product of thread and block indices, sizes and positive constants, so it grows with the
-        indices. Return None for other operations, and for counts of many terms.
+        The inputs may also be block indices. A count grows with the indices. Return None for other operations, and for
+        counts of many terms.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -350,7 +350,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace loads of a loop's variable by the loop's index, and remove stores to the variable."""
+        """Rewrite an access to a loop's counter variable in memory. A load becomes the index of the new loop, and a store is removed."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None

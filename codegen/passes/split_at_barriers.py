@@ -59,7 +59,7 @@ class Run:
             yield from o.operands
 
     def everything(self) -> Iterator[Operation]:
-        """Yield all operations of the run, including nested operations and the synchronization points at its ends."""
+        """Yield all operations of this section of code, including nested operations and the synchronization points before and after it."""
         yield from self.receives
         yield from program_order(self.operations)
         yield from self.sends
@@ -268,7 +268,7 @@ class _Splitter:
         return next(o for o in reversed(self.around[leave]) if o.opcode == "scope" and o.attributes["label"] == label)
 
     def leaves_together(self, leave: Operation, scope: Operation) -> bool:
-        """Return whether the threads in `scope` execute the operation `leave` all together or not at all."""
+        """Return whether a jump out of a scope is uniform: either all threads in the scope execute the jump, or none of them does."""
         apart = self.uniform.apart
         return set(apart.get(leave, ())) <= set(apart.get(scope, ()))
 

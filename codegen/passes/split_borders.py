@@ -38,7 +38,7 @@ def split_borders(kernel: Kernel) -> Kernel:
 
 
 class _Splitter(Copier):
-    """Copier that splits a loop with index tests into several loops with shorter ranges."""
+    """Copier that replaces a loop by several loops over parts of its range. It splits loops whose bodies compare the loop index with bounds."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(KernelBuilder.after(kernel), {})
@@ -107,7 +107,7 @@ class _Splitter(Copier):
         return [condition] if made.opcode in _COMPARISONS else []
 
     def loop(self, operation: Operation, likely: dict[Value, bool]) -> None:
-        """Split a loop by the comparisons in `likely`, or copy the loop if its form is not supported."""
+        """Emit a version of a loop that seldom compares its index with bounds. If the loop has an unsupported form, emit a plain copy."""
         if any(o.opcode == "for" for o in program_order(operation.regions[0].operations)):
             self.split_by_branch(operation, likely)
         elif operation not in self.kernel.body.operations:
@@ -173,7 +173,7 @@ class _Splitter(Copier):
         return count
 
     def open_test(self, region: Block, likely: dict[Value, bool]) -> Value | None:
-        """Return an undecided comparison on which a branch in `region` depends, or None if there is none. Consider only the keys of `likely`."""
+        """Find a branch in `region` that depends on an undecided comparison of the loop index. Return the comparison, or None if there is none."""
         for operation in region.operations:
             regions = operation.regions
             if operation.opcode == "if":

@@ -54,7 +54,7 @@ def tile_transposes(kernel: Kernel) -> Kernel:
 
 
 def _nests(block: Block, found: list[tuple[Block, Operation]]) -> list[tuple[Block, Operation]]:
-    """Add a block's nested parallel loops to `found`, each with the block that contains it."""
+    """Find all parallel loops in a block of operations. Append each loop to `found`, together with the block directly around it."""
     for operation in block.operations:
         if operation.opcode == "for" and operation.attributes["role"] == "parallel":
             found.append((block, operation))

@@ -53,7 +53,7 @@ def _inside(block: Block, outer: Operation | None = None) -> Iterator[tuple[Oper
 
 
 def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bool:
-    """Return whether successive iterations of `outer` access adjacent memory. Vectors can then span both loops."""
+    """Return whether the nested loops `outer` and `loop` together access contiguous memory. Vectors can then span iterations of both loops."""
     index, extent = outer.regions[0].parameters[0], sizes[loop.operands[1].name]
     products = [o for o in program_order(outer.regions[0].operations) if o.opcode == "multiply" and index in o.operands]
     strides = [v for o in products for v in o.operands if v is not index]
@@ -61,7 +61,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop that can be unrolled if it is short. Its kind and its extent must be among the given ones."""
+    """Return whether an operation is an innermost loop with a kind in `roles` and an extent in `parameters`. Callers ensure a small extent."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
@@ -91,7 +91,7 @@ class _Unroller(Copier):
         return replace(self.kernel, body=self.builder.kernel.body)
 
     def new(self, value: Value) -> Value:
-        """Return the copy of a value, or a new constant if the value is a known parameter."""
+        """Return the value in the new kernel that replaces `value`. A parameter whose value is known becomes a constant."""
         return self.builder.constant(self.known[value]) if value in self.known else super().new(value)
 
     def operation(self, operation: Operation) -> None:

@@ -159,7 +159,7 @@ def write(kernel: Kernel, nest: Nest, decision: ColumnReduction, target: Target)
 
 
 def _side_shift(w: ThreadWriter, count: Value, items: Value, lanes: int) -> Value:
-    """Emit code that computes the base-2 logarithm of the number of threads side by side."""
+    """Emit code that chooses how many threads process adjacent columns. The result is the base-2 logarithm of this number."""
     vectors = w.parts(count, lanes)
     wanted: Value | int = 0
     for k in range(GPU.warp.bit_length() - 1):

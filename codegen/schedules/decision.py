@@ -37,6 +37,6 @@ class Decision:
 
 
 class AnySizesDecision(Decision):
-    """Schedule parameters that depend at most on whether the array sizes are multiples of certain numbers."""
+    """The parameters of a GPU schedule that does not depend on exact array sizes. It may depend on whether sizes are multiples of certain numbers."""
 
     specialized: ClassVar[bool] = False

@@ -74,7 +74,7 @@ class LaneWriter:
         return not (isinstance(key, tuple) and key[0] == "load" and key[1] not in self.steady)
 
     def slot(self, first: Value, valid: list[Value | None] | None = None) -> Slot:
-        """Return a `Slot` of the elements from `first` on."""
+        """Return a group of adjacent elements (a `Slot`). The first element has the index `first`."""
         indices = [first]
         for lane in range(1, self.lanes):
             indices.append(self.once("add", first, self.w.number(lane)))
@@ -372,7 +372,7 @@ class LaneWriter:
 
 
 def lanes_of(operations: Iterable[Operation], index: Value) -> int:
-    """Return the number of elements of the widest dtype in a vector access along `index`."""
+    """Return how many elements a vector access along the loop index `index` contains. The widest dtype of all accesses determines this number."""
     operations = list(operations)
     steps = index_steps(operations, index)
     widest = max(

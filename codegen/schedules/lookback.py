@@ -185,7 +185,7 @@ def _take_block_number(w: ThreadWriter, descriptors: Value) -> tuple[Value, Valu
 
 
 class _TileWriter:
-    """Reader and writer of a tile of a row, by whole vectors or by elements."""
+    """Writer of code that loads and stores a tile (a section of a row). The code accesses whole vectors if possible, otherwise single elements."""
 
     def __init__(
         self, writer: LaneWriter, scan: Scan, tile: Value, thread: tuple[Value, Value], multiples: Sequence[str]

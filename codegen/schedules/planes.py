@@ -200,9 +200,7 @@ class _Plane:
     def _positions(
         self, begin: Value, offset: Value, further: Sequence[Value], bounds: tuple[Value, Value, int, bool]
     ) -> list[tuple[Value, Value | None]]:
-        """Return the indices along an axis of the elements that a thread computes.
-
-        Also return, for each position, whether this tile stores the element.
+        """For each element that a thread computes, return its index along an axis, and a condition: whether this tile stores the element.
 
         The distances from the start of the tile are ``offset + k`` for each k in `further`. `begin` is the start.
         `bounds` are the size of a tile, the size of the array, the number of elements that a thread computes at once,

@@ -468,9 +468,9 @@ def flat(accumulators: Iterable[Iterable[Value]]) -> list[Value]:
 
 
 def share_by_warps(w: ThreadWriter, values: list[Value], count: int) -> tuple[Value, list[Value]]:
-    """Emit stores of the values of each warp's first lane to shared memory, and a barrier.
+    """Emit code in which the first lane of each warp stores its values in shared memory. A barrier follows.
 
-    Return this thread's lane and the arrays.
+    Return this thread's lane and the arrays in shared memory.
     """
     warp, lane = w.split(w.thread, GPU.warp)
     shared = [w.shared_array(v.dtype, count) for v in values]

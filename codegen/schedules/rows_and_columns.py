@@ -76,7 +76,7 @@ def write(kernel: Kernel, nest: Nest, decision: RowColumnReduction, target: Targ
 
 
 class RowWriterWithColumns(RowWriter):
-    """Writer of a row-and-column reduction, which processes its elements row by row.
+    """Writer of a reduction along rows and columns at once. The emitted code processes the elements row by row.
 
     `columns[slot][lane]` are the accumulators of one column.
     """
@@ -116,7 +116,7 @@ class RowWriterWithColumns(RowWriter):
         return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
-        """Emit the operations of a row, with accesses to columns replaced by this thread's accumulators."""
+        """Emit a copy of the operations of a row. In the copy, this thread's accumulators replace loads and stores of column results."""
         for slot, lanes in zip(slots, self.columns, strict=True):
             for values, found in zip(slot.values, lanes, strict=True):
                 for o in operations:

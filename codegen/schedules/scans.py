@@ -182,7 +182,7 @@ def _write_rows(w: ThreadWriter) -> None:
 
 
 def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bool) -> None:
-    """Emit the scan of a row by one block, tile by tile. With `whole`, all vectors are complete."""
+    """Emit a scan of a row: a block processes one tile after another. If `whole` is true, the code assumes that no vector extends past the row."""
     nest = w.nest
     w.bind(nest.levels, w.block)
     writer = LaneWriter(w, LANES, vectors)

@@ -1,4 +1,4 @@
-"""Writer of threaded kernels, the code of a single GPU thread.
+"""Writer of threaded kernels. A threaded kernel contains the code that a single GPU thread executes.
 
 Quotients of negative numbers are not used, so the machine's division may round toward zero. `ThreadWriter.tiles` counts
 iterations, because adding the size of the grid to the number of a tile could overflow the index dtype.

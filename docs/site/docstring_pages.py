@@ -54,7 +54,10 @@ class _Shown:
 
 
 def _plain(default: Any) -> Any:
-    """Return a default value, with classes shown by their names and objects such as ``numpy._NoValue`` as an ellipsis."""
+    """Return a default value as a signature shows it.
+
+    A class becomes its name, and an object such as ``numpy._NoValue`` becomes an ellipsis.
+    """
     if default is inspect.Parameter.empty:
         return default
     if isinstance(default, type):

@@ -10,7 +10,7 @@ from docs.site.reference import reference_pages
 
 
 def write_pages(folder: Path) -> None:
-    """Write the generated pages below a folder, and leave pages alone that have not changed."""
+    """Write the generated pages to a folder and its subfolders. Pages that have not changed are not rewritten."""
     for name, text in reference_pages().items():
         write(folder / "reference" / f"{name}.rst", text)
     for name, text in gallery_pages().items():

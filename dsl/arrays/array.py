@@ -66,7 +66,7 @@ def show_class(function: Callable[[Any], type]) -> None:
 
 
 def class_for(value: object, depth: int) -> type:
-    """Return what the code `depth` levels up the call stack sees as `value.__class__`. Under `weft run`, this depends on the calling code."""
+    """Return `value.__class__` as a caller sees it. Under `weft run`, it depends on the caller, which is `depth` frames up the call stack."""
     function: Callable[..., type] = _seen_class.func
     return type(value) if function is type else function(value, depth + 1)
 

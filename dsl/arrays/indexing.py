@@ -333,7 +333,7 @@ def element(array: Array, offset: int) -> Array:
 
 
 class AxisLayout(NamedTuple):
-    """The shape of an indexing result, and the positions of its axes."""
+    """The layout of an indexing result: its shape, and which of its axes come from slices and which from index arrays."""
 
     shape: tuple[int, ...]
     result_axes: tuple[int, ...]  # the position in the result of each axis of the basic part
@@ -487,7 +487,7 @@ def _write_memoized(array: Array, key: object, view: View | None, value: object)
 
 
 def _memoize_no_change(array: Array, key: object, value: object) -> None:
-    """Let native code skip an assignment that changes nothing, like the last step of ``x[key] += y``."""
+    """Let native code skip an assignment of a view to itself. Such an assignment is the last step of ``x[key] += y``."""
     found = _set_key(array, key, value, user_location(3))
     if found is not None:
         INTERNED[found] = found[LEFT]

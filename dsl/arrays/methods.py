@@ -417,7 +417,7 @@ def _on_host(name: str, summary: str) -> Any:
 
 
 def _size_of(self: Array) -> int:
-    """Implement `sys.getsizeof`, with the elements if the array owns them in host memory."""
+    """Implement `sys.getsizeof`. The size includes the elements if the array owns them and they are in host memory."""
     own = self.base is None and self.device.memory_on_host
     return object.__sizeof__(self) + (self.nbytes if own else 0)
 

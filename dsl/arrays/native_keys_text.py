@@ -1,4 +1,4 @@
-"""LLVM IR of the machine code that builds memo keys of recorded operations.
+"""LLVM IR that builds memo keys. A memo key identifies a recorded operation, so that a repeated call finds its expression in a table.
 
 In: the arguments of a call. Out: code that appends the parts of the call's memo key, and binds its operands to the
 current epoch. Invariant: a key equals the one that `call_sites`, `memoized` or `windows` forms for the same call.

@@ -29,10 +29,10 @@ FORM, INSTEAD = "native code for recording", "operations are recorded by Python,
 
 
 def install_native_code() -> None:
-    """Replace the methods and functions that have a `records` attribute by machine code.
+    """Install machine-code versions of the methods and functions that have a `records` attribute.
 
-    ``__array_ufunc__`` is replaced, too. If the code does not compile, they stay in Python, and a warning is issued
-    (with ``WEFT_STRICT=1``, an error).
+    ``__array_ufunc__`` is replaced, too. If the machine code does not compile, the Python versions remain, and a
+    warning is issued (with ``WEFT_STRICT=1``, an error).
     """
     try:
         _install_functions()

@@ -127,7 +127,7 @@ def _binary_method(
 
 @on_operands_device
 def _record_operation(op: str, way: int, first: Array, second: Any, where: Location, key: object) -> Any:
-    """Record a binary operation that is not in the memo, or compute it with NumPy."""
+    """Record a binary operation for which no memoized expression exists. If weft cannot record the operation, compute it with NumPy."""
     if op == "multiply" and isinstance(first, Scalar) and isinstance(second, (list, tuple)):
         return second * first._count()  # repeats the sequence, as NumPy's scalars do
     if not accepts(second):

@@ -26,7 +26,7 @@ LIMIT = 10_000
 
 
 class _PendingSelection:
-    """The host function of a pending selection, which is called only if the elements are needed."""
+    """A callable that computes the pending selections ``array[mask]`` of a source line. Pending selections are computed only if needed."""
 
     def __init__(self, site: Any) -> None:
         self.site = site
@@ -79,7 +79,7 @@ def elements_of(array: Array) -> np.ndarray:
 
 
 def assign_selection(array: Array, mask: Array, value: Array) -> Expr | None:
-    """Return an expression in the array's shape that equals `value` at the mask's true elements, or None.
+    """Prepare ``array[mask] = value``: return an expression in the array's shape that has the assigned values where the mask is true.
 
     This is possible if `value` is computed, element by element, from pending selections with this mask. Otherwise
     return None. If the most recent selection used this mask, later selections at the source lines that used it stay

@@ -164,7 +164,7 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Return the view of a weft array that the callback `change` creates in NumPy. Return None if weft cannot share the memory of the view."""
+    """Let the callback `change` create a NumPy view of a weft array. Return the view as a weft array, or None if weft cannot share its memory."""
     seen = shared_array(array)
     if seen is None:
         return None

@@ -138,7 +138,7 @@ def _differs_in_sign(wanted: np.ndarray, found: np.ndarray, limit: float) -> boo
 
 
 def scales_of(arrays: Arrays, printed: str) -> tuple[float, ...]:
-    """Return the largest finite magnitude of each array, in increasing order.
+    """Return one number for each array: its largest finite absolute value. The numbers are sorted in increasing order.
 
     Only arrays of two or more floats or complex numbers count. Equal magnitudes are returned once. If there are no such
     arrays, return the magnitudes of the printed numbers.

@@ -53,7 +53,7 @@ def explain(program: MainProgram, output: str, device: str) -> int:
 
 
 def _is_ready(command: str, program: MainProgram, device: str) -> bool:
-    """Make `device` the default device. Return whether the device and the program exist.
+    """Return whether the program and the device exist. If both do, also make the device the default device, so that the program can run.
 
     If one of them does not exist, print an error.
     """

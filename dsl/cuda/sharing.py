@@ -32,7 +32,7 @@ class HandleBytes(bytes):
 
     @property
     def reserved(self) -> bytes:
-        """The handle as plain bytes."""
+        """The bytes of the handle. In CUDA's structure `cudaIpcMemHandle_t`, the field with these bytes is named `reserved`."""
         return bytes(self)
 
 

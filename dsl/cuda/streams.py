@@ -241,11 +241,11 @@ class Event:
         return self._event.query()
 
     def synchronize(self) -> None:
-        """Wait until all work before the event has ended."""
+        """Block the calling thread until the stream has finished all work that was queued before this event."""
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:
-        """Make later work in a stream, by default the calling thread's stream, wait for this event."""
+        """Make a stream wait for this event before it runs work that is queued later. The default is the calling thread's stream."""
         (as_queue(stream) or default_device().current_stream).wait(self._event)
 
     def elapsed_time(self, evtend: Event) -> float:

@@ -66,7 +66,7 @@ def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_stack(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a memoized copy of a NumPy function that joins arrays, such as `numpy.vstack`."""
+    """Return a weft version of a NumPy function that joins arrays, such as `numpy.vstack`. The results of its calls are memoized."""
     composed = compose(function)
 
     @wraps(composed)

@@ -83,7 +83,7 @@ class _Matrices:
         return self.buffer.address + number * self.size * self.dtype.itemsize
 
     def array(self, shape: tuple[int, ...] | None = None) -> Array:
-        """Return the matrices as an array over the buffer, which the library must no longer access."""
+        """Return the matrices as an array that shares their buffer. No function of LAPACK or cuSOLVER may access the buffer afterwards."""
         return wrap(Storage(shape or self.shape, self.dtype, self.device, self.buffer))
 
 
@@ -130,7 +130,7 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 
 
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve linear systems with the matrices `x`.
+    """Solve systems of linear equations. The array `x` contains the coefficient matrices.
 
     The solutions replace the right-hand sides, which are the rows of `right`. If `turned` is false, solve the systems
     with the transposed matrices instead. Raises LinAlgError for a singular matrix.

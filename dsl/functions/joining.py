@@ -281,7 +281,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 
 def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
-    """Roll a noncontiguous array as if its first `ndim` axes were a single axis.
+    """Shift elements cyclically, as in an array whose leading axes are flattened to one axis. `ndim` is the number of these axes.
 
     Each axis is rolled separately, so that kernels divide no index.
     """

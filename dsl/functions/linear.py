@@ -225,7 +225,7 @@ class HostEinsum:
     subscripts: str
 
     def __call__(self, out: np.ndarray, *operands: np.ndarray) -> None:
-        """Evaluate the summation over `operands`, and write the result to `out`."""
+        """Compute the Einstein summation (einsum) of `operands` with NumPy, and write the result to `out`."""
         np.einsum(self.subscripts, *operands, out=out, optimize=True)
 
 
@@ -428,7 +428,7 @@ def _einsum_terms(subscripts: str, ranks: tuple[int, ...]) -> tuple[tuple[str, .
 
 @lru_cache(maxsize=512)
 def _einsum_shape(subscripts: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Return the shape of an einsum's result. NumPy checks the subscripts with small arrays."""
+    """Return the shape of an einsum's result, computed from the shapes of the operands. Raise an error if the subscripts do not fit them."""
     operands = [np.broadcast_to(np.zeros((), np.int8), shape) for shape in shapes]
     np.einsum_path(subscripts, *operands, optimize=False)
     # (`einsum` makes the checks that `einsum_path` omits.)

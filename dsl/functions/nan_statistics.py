@@ -64,7 +64,7 @@ def nanmean(
 
 
 def _warn_if_few(values: Array, axis: ShapeLike | None, ddof: float, text: str) -> None:
-    """Warn with `text` if at most `ddof` elements are reduced to each result.
+    """Issue a RuntimeWarning with the message `text` if each result is computed from at most `ddof` elements.
 
     NaNs count as elements. Never warn for a 0-d array or an empty result.
     """

@@ -269,7 +269,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a creation function such as `zeros_like`, so that NumPy's function creates small arrays."""
+    """Wrap weft's function `own`, such as `zeros_like`. If the new array is small, the wrapper calls NumPy's function."""
 
     count = 2 if own.__name__ == "full_like" else 1
 

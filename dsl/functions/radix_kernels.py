@@ -176,9 +176,9 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """Replace the warps' counts of this thread's digit by positions in the sorted tile.
+    """For this thread's digit, replace the counts of all warps in `counters` by their exclusive prefix sum, beginning with `first`.
 
-    A position is that of a warp's first element with this digit. `first` is the position for the first warp.
+    The result for a warp is the position, in the sorted tile, of the warp's first element with this digit.
     """
     position = first
     for k in range(WARPS):

@@ -33,7 +33,7 @@ _UINT32, _INT64, _UINT64 = np.dtype(np.uint32), np.dtype(np.int64), np.dtype(np.
 
 
 def tile_items(order: BitOrder) -> int:
-    """Return the number of a tile's elements per thread.
+    """Return the size of a tile of the radix sort, in elements per thread.
 
     Tiles of this size fit, with indices, in the shared memory of every GPU.
     """

@@ -132,11 +132,11 @@ def _is_scannable(op: str, kind: np.dtype) -> bool:
 
 
 def _by_numpy(op: str, method: str, values: Any, dtype: Any, out: Output | None, options: dict[str, Any]) -> Any:
-    """Return the result of a method of NumPy's ufunc, or write it to `out`, whose dtype then determines the loop."""
+    """Call a method of a NumPy ufunc, such as `numpy.add.reduce`. If `out` is given, write the result to `out`."""
     if dtype is not None:
         options["dtype"] = dtype
     if out is not None:
-        options["out"] = np.empty(out.shape, out.dtype)
+        options["out"] = np.empty(out.shape, out.dtype)  # (its dtype determines the ufunc's inner loop)
     found = call_numpy(getattr(getattr(np, find_op(op).ufunc), method), (values,), options)
     return found if out is None else _return_result(op, expr_of(as_array(found)), out, casting="unsafe")
 

@@ -83,7 +83,7 @@ def packed(node: Expr) -> Expr:
 
 
 def _along_rows(node: Expr, order: Expr) -> Expr:
-    """Return the elements of each row of `node` at the indices in the same row of `order`."""
+    """Reorder each row of `node` by the indices in the same row of `order`, like `numpy.take_along_axis` for the last axis."""
     steps = contiguous_strides(node.shape)
     before = tuple((axis, step) for axis, step in enumerate(steps[:-1]))
     return gather(node, [order], ((0, before, 0),), order.shape)

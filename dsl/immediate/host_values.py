@@ -170,10 +170,10 @@ def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> boo
 
 
 def values_after_small_run(array: Any, operands: Iterable[Any] = ()) -> np.ndarray | None:
-    """Return a NumPy array over a weft array, or None, like `values_of`.
+    """Return a weft array as a NumPy array in host memory. If its value is pending after a run of small operations, evaluate it first.
 
-    First evaluate pending work, as `end_small_run` does, if the weft array is small and pending. With `operands`, the
-    result of an elementwise operation on them must also be small.
+    Like `values_of`, return None if the elements are not in host memory. Pending work is evaluated by `end_small_run`,
+    and only if the weft array is small. With `operands`, the result of an elementwise operation on them must be small too.
     """
     values, limit = values_of(array), IMMEDIATE[0]
     if values is None and array.size <= limit:
@@ -210,7 +210,7 @@ def write_back(array: Any, values: np.ndarray) -> None:
 
 
 def _count_unshared() -> int:
-    """Return the value of `getrefcount` for a buffer that only one storage references.
+    """Measure the reference count that `getrefcount` reports for an unshared buffer. The call itself may add references to the count.
 
     `is_free` compares a buffer's count with it.
     """

@@ -270,7 +270,7 @@ class _Immediate(ResultText):
         self._take_result(result)
 
     def _check_zero(self, result: str, beyond: str) -> None:
-        """Emit a branch to ``give.up`` if an extreme of a large array is a float zero.
+        """Emit a branch to ``give.up`` that is taken if a large array has been reduced to a float result of 0.0 or -0.0.
 
         The array may contain zeros of both signs, and a kernel may return a zero of the other sign.
         """

@@ -1,4 +1,4 @@
-"""LLVM IR that replaces the weft arrays in an index, so that NumPy accepts the index.
+"""Emission of LLVM IR for indexing. The emitted code converts an index that contains weft arrays to an index that NumPy accepts.
 
 In: a key, and the NumPy array that it indexes. Out: code that builds the tuple for NumPy, if few elements are selected.
 """

@@ -181,7 +181,7 @@ class _Loop(OperandText):
         return t.end()
 
     def _find_table(self) -> None:
-        """Emit code that loads the operands, and the address of the op's table of inner loops."""
+        """Emit code that loads two things: the pointers to the operands, and the pointer to the operation's table of inner loops."""
         t, known = self._t, self._known
         own = known["loops"]
         t.do(
@@ -215,7 +215,7 @@ class _Loop(OperandText):
         t.end_loop("thing")
 
     def _take_arrays(self) -> None:
-        """Emit code that loads each array operand as a NumPy array, and null for each scalar.
+        """Emit code that fills a table of operands. For an array, the entry is the address of its NumPy array. For a scalar, the entry is null.
 
         The arrays must have the same dtype, and a loop must exist for it. Except in products, they must also have the
         same shape.

@@ -238,7 +238,7 @@ class OperandText(ObjectText):
         t.do("br label %operand.end")
 
     def _are_numbers(self, name: str, things: str, is_list: str) -> None:
-        """Emit a branch to ``give.up`` unless a list or tuple consists of few numbers."""
+        """Emit code that accepts a short list or tuple of numbers. For any other list or tuple, the code branches to ``give.up``."""
         t, known = self._t, self._known
         count = t.new(f"call i64 {known['PySequence_Size']}(ptr {things})")
         t.leave_if(f"icmp sgt i64 {count}, {self._limit}", "give.up", f"{name}.few")
@@ -382,7 +382,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that sets the flag `_shifted` if an array exceeds the usual size limit. Such an array needs a limit that is shifted left."""
+        """Emit code that sets the flag `_shifted` if an array exceeds the usual size limit. Some dtypes have a higher limit, ``limit << bits``."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)
@@ -456,9 +456,9 @@ class OperandText(ObjectText):
         t.jump("give.up", f"{name}.lone")
 
     def _is_exact(self, name: str, values: str, number: str, size: str) -> None:
-        """Emit code that tests whether a reduction is exact, such as a maximum. If so, a higher limit decides whether the array counts as small.
+        """Emit a branch that is taken if a reduction is exact. An exact reduction, such as a maximum, has the same result in any order.
 
-        The code branches to ``few`` for such an array, otherwise to ``give.up``. All elements of a contiguous array must be reduced.
+        The branch leads to ``few``, otherwise to ``give.up``. An exact reduction has a higher size limit. It must reduce a whole contiguous array.
         """
         t = self._t
         t.store("0", self._many, 0)

@@ -187,7 +187,7 @@ def _padded_size(arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Return the number of products that `numpy.einsum` adds by default.
+    """Estimate the work of a call of `numpy.einsum`: the number of products of elements that it adds up if the option `optimize` is off.
 
     This is the product of the lengths of all subscripts. The result is infinity for subscripts with an ellipsis, and
     for arguments other than subscripts and arrays.
@@ -442,7 +442,7 @@ def most_whole(name: str, itemsize: int) -> int:
 
 
 def is_large(arguments: Any) -> bool:
-    """Return whether the first argument of a reduction is an array in memory that is too large to reduce immediately."""
+    """Return whether the array to be reduced is in host memory and too large for immediate execution."""
     values = values_of(arguments[0]) if arguments and type(arguments[0]) is Array else None
     return values is not None and values.nbytes > EXACT_BYTES * IMMEDIATE[FIXED]
 

@@ -192,7 +192,7 @@ _LENGTHS: dict[str, Callable[..., int]] = {
 
 
 class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
-    """A function of the `numpy` namespace in a script on weft.
+    """A replacement for a function of the `numpy` namespace, such as `numpy.sum`, in scripts that weft runs.
 
     A `ScriptFunction` is a `functools.partial` of the function that `choose` returns, because calls to a partial are
     fastest. A `ScriptFunction` compares equal to NumPy's function, so that scripts find it in tables with NumPy's
@@ -205,7 +205,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
     def __new__(
         cls, wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect | None = None
     ) -> ScriptFunction:
-        """Create a script's version of a function from NumPy's and weft's functions."""
+        """Create the function that scripts see under a NumPy name. It calls either NumPy's function `wrapped` or weft's function `own`."""
         name = getattr(wrapped, "__name__", "function")
         kind = _KIND_OF.get(name, MemoryEffect.COMPUTE) if kind is None else kind
         made = super().__new__(cls, choose(wrapped, own, kind))

@@ -73,7 +73,7 @@ class Names:
 
 
 def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection[Expr]) -> list[str]:
-    """Return the formulas of a task: those of values with several uses, and that of its result."""
+    """Return a task's computation as lines of text. The last line is the formula of the result. The lines before it define intermediate values."""
     task = placed.task
     speller = FormulaWriter(placed, group, names)
     made = speller.spell(task.body, [])

@@ -1,1 +1,1 @@
-"""The expression graph: nodes, index maps, sizes and orders of reductions."""
+"""The expression graph: its nodes, index maps, array sizes and reduction orders."""

@@ -366,7 +366,7 @@ _IDEMPOTENT = EXTREMES | {"bitwise_and", "bitwise_or", "logical_and", "logical_o
 
 
 def _without_repeats(operand: Expr, axes: tuple[int, ...]) -> Expr:
-    """Return a view of `operand` in which each axis in `axes` with stride 0 has length 1."""
+    """Remove repeated elements of a broadcast operand. An axis in `axes` along which the stride is 0 gets length 1 in the returned view."""
     if operand.kind != "view" or 0 in operand.shape or all(operand.attrs[0][k] for k in axes):
         return operand
     (strides, offset), (base,) = operand.attrs, operand.operands

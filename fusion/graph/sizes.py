@@ -204,7 +204,7 @@ class Trace:
             del self._decided[key]
 
     def finish(self, results: Sequence[Any]) -> Computation:
-        """Close the trace, and return a computation of `results` for other sizes."""
+        """End the recording of arithmetic on sizes. Return a `Computation` that repeats the arithmetic for other sizes and yields the `results`."""
         self.open = False
         names = [_name(result) for result in results]
         needed = set(names)
@@ -329,7 +329,7 @@ def square_root(number: Any) -> Any:
 
 
 def least(*numbers: Any) -> Any:
-    """Return the minimum of numbers that may be traced sizes, without recording a condition in the trace."""
+    """Return the smallest argument. For `Size` objects, which record the arithmetic on them, this records a minimum instead of comparisons."""
     return _reduce_numbers("min", min, numbers)
 
 

@@ -158,7 +158,7 @@ class BlockWriter(BlockedStepsWriter):
     # -- steps --------------------------------------------------------------------------------
 
     def _emit_step(self, number: int) -> None:
-        """Emit a time step at the current point.
+        """Emit code that performs one time step of a stencil at one grid point. The enclosing loops determine the point.
 
         A point outside the step's box keeps its previous value, if there is one.
         """

@@ -40,7 +40,7 @@ class BlockedStepsWriter(KernelWriter):
         self._map_axes_to_loops()
 
     def _map_axes_to_loops(self) -> None:
-        """Map the axes of a time step to loops inside the loops over blocks, rows and repeated steps."""
+        """Set the nesting depth of the loop over each array axis. The kernel's loops over blocks, rows and repeated steps enclose these loops."""
         before = 1 + self.blocked.rows + (self.again is not None)
         self.nest.position = {axis: before + axis for axis in range(self.blocked.axes)}
 
@@ -101,7 +101,7 @@ class BlockedStepsWriter(KernelWriter):
         self.starts, self.stops = (list(found) for found in zip(*reversed(bounds), strict=True))
 
     def _depth(self) -> int:
-        """Return the depth of the outermost loop over a time step's axes."""
+        """Return the number of loops that enclose the code of one time step: the loops over blocks, rows and repeated steps."""
         return self.nest.position[0]
 
     def _with_slope(self, value: int, slope: int) -> Value:
@@ -122,7 +122,7 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("from", number, axis, self.again), self._depth(), make)[0]
 
     def _end_index(self, number: int, axis: int) -> Value:
-        """Return the exclusive end of the indices that a time step computes along an axis in a block."""
+        """For one time step and one axis, return the exclusive end of the range of indices that a block computes."""
         b, step, rolled = self.builder, self.blocked.steps[number], self.blocked.rolled
 
         def make() -> Value:

@@ -128,7 +128,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the integer parameter for `key`; the first call declares it with the argument `value`."""
+        """Return the kernel's integer parameter for `key`. If it does not exist yet, create it, and let launches pass `value` for it."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")

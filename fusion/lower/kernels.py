@@ -155,7 +155,7 @@ def _set_alignment(lowered: Lowered, machine: Machine) -> None:
 
 
 def _forget_alignment(kernel: Kernel, vectors: tuple[str, ...]) -> None:
-    """Reduce the alignment of pointers without vector accesses, so that more kernels are equal."""
+    """Declare only element alignment for pointer parameters, so that more kernels are equal. Pointers of vector accesses are left unchanged."""
     for parameter in kernel.parameters:
         if isinstance(parameter.value.type, Pointer) and parameter.value.name not in vectors:
             parameter.align = parameter.value.type.dtype.itemsize

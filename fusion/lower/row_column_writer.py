@@ -124,7 +124,7 @@ class RowColumnWriter(SplitWriter):
         return self.finish()
 
     def _emit_block(self) -> None:
-        """Emit the loops over the rows and columns of one CPU thread or one thread block of a GPU."""
+        """Emit the loops over the rows and columns of one block of the array. A CPU thread or a GPU thread block executes these loops."""
         b = self.builder
         first, end = self._range(self.across, 0, self.both.apart)
         self.columns = self._range(self.along, self.cut - 1)

@@ -227,7 +227,7 @@ class SplitWriter(KernelWriter):
         return [self.partial(split, at + k, v, where) for k, v in enumerate(like)]
 
     def partial(self, split: Split, number: int, like: Value, where: Value) -> Value:
-        """Emit a load of one partial result of a block, at index `where` of scratch buffer `number`."""
+        """Emit a load of one partial result of a block. `number` selects the scratch buffer, and `where` is the index in this buffer."""
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:

@@ -191,7 +191,7 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Map each update that can run in place to the value whose ring buffer it overwrites.
+    """Find the updates that can run in place, in an existing ring buffer. Return a dict from each update to the value that owns its buffer.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

@@ -47,7 +47,7 @@ class Grouping:
         self._note(group, node, [base_of(child) for child in node.operands], set())
 
     def add(self, task: Task, waits_for: set[int]) -> None:
-        """Add `task` to a group that it needs, to a recent group, or otherwise to a new group.
+        """Assign a task to a group of tasks that run in the same kernel: to an existing group where the task fits, or otherwise to a new group.
 
         The task runs after the groups in `waits_for`, which read the memory that the task overwrites.
         """
@@ -332,10 +332,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """Set the roles of a group's loops if `placed` is the group's first reduction or scan.
-
-    The loops that it reduces or scans become the innermost loops.
-    """
+    """If the task `placed` is a group's first reduction or scan, mark its reduced or scanned loops, and move them inside all other loops."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}

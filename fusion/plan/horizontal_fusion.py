@@ -52,9 +52,9 @@ def schedule_versions(
 
 
 def _continuing_versions(versions: list[Expr], needed: set[Expr]) -> list[Expr]:
-    """Select pending values that depend on updates in this evaluation. Together, their new nodes have at most as many bytes as the needed nodes.
+    """Select pending values that depend on arrays that this evaluation updates, so that this evaluation also computes these values.
 
-    If the selected values in `versions` were evaluated later, the updated memory might have to be copied.
+    If they were evaluated later, the updated memory might have to be copied. They at most double the total bytes of the evaluation's values.
     """
     updated = {node for node in needed if node.kind == "update" and node.operands[0].kind != "empty"}
     room = sum(node.nbytes for node in needed)

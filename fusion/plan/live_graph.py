@@ -35,7 +35,7 @@ def reduction_of(node: Expr) -> Expr | None:
 
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
-    """Make a graph of the expressions in `versions`. Inputs replace values in memory: the dict `results` maps these values to the inputs."""
+    """Return a graph of the expressions in `versions`. Values that have already been computed become inputs, as the dict `results` defines."""
     if not results:
         return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}

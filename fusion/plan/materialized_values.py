@@ -114,7 +114,7 @@ def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[
 
 
 def base_of(node: Expr) -> Expr:
-    """Return the base of a host function's operand if it is a view of memory, otherwise the operand."""
+    """If `node` is a view of an array in memory, return the node that it views. Otherwise, return `node`."""
     return node.operands[0] if is_window(node) else node
 
 

@@ -67,7 +67,7 @@ def _in_memory(node: Expr) -> bool:
 
 
 def _boxes(node: Expr) -> list[Expr] | None:
-    """Return, in order, the updates that assemble a value in new memory, or None for other values.
+    """If an array is assembled in new memory from rectangular parts (boxes), return their assignments in order. Otherwise, return None.
 
     NumPy must be able to read all assigned values.
     """

@@ -67,9 +67,9 @@ renew_in_children(sys.modules[__name__])
 
 
 def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> Form:
-    """Return the structure of a graph on a device.
+    """Return the form of a graph: its structure without array sizes. Graphs with equal forms on the same device can share a plan.
 
-    The key also contains `wanted`, the positions of the requested versions in the graph (None: all).
+    The form's key also contains `wanted`, the positions of the requested versions in the graph (None: all).
     """
     nodes = topological([*graph.versions, *graph.origins.values()])
     encode = SizeEncoder()
@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels may be compiled for exact array sizes. `form` is the graph structure, and `back` is true if the same sizes came back."""
+    """Return whether kernels of a new plan may be specialized for exact array sizes. Callers set `back` if these sizes have occurred repeatedly."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -234,7 +234,7 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether planning should trace the sizes, so that other sizes can reuse the plan.
+    """Return whether a graph's plan is worth keeping for other array sizes too. If so, planning records (traces) how it uses the sizes.
 
     A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form must be
     short, and `at_once` must be true. The form counts as known from now on, unless it has over `NODES` expressions.

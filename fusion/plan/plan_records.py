@@ -138,7 +138,7 @@ def _facts(members: Sequence[Any], instructions: int, location: int, nodes: Sequ
 
 
 def _identity(location: Location | None) -> tuple[Any, ...] | None:
-    """Convert a source location to a key that is fast to hash. None is unchanged."""
+    """Convert a source location to a key that is fast to hash. If the location is None, return None."""
     return None if location is None else (id(location[0]), *location[1:])
 
 

@@ -37,12 +37,12 @@ class Window:
     step: tuple[int, ...]
 
     def is_disjoint(self, first: Sequence[int], last: Sequence[int]) -> bool:
-        """Return whether the box from `first` to `last` has no element in the window."""
+        """Return whether this box and a second box have no array element in common. `first` and `last` are the second box's opposite corners."""
         boxes = zip(self.first, self.last, first, last, strict=True)
         return any(end < low or high < start for start, end, low, high in boxes)
 
     def contains(self, first: Sequence[int], last: Sequence[int]) -> bool:
-        """Return whether the window contains the box of the indices `first` to `last`."""
+        """Return whether a second box lies entirely inside of this box. `first` and `last` are the second box's opposite corners."""
         boxes = zip(self.first, self.last, first, last, strict=True)
         return all(start <= low and high <= end for start, end, low, high in boxes)
 
@@ -126,9 +126,9 @@ def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
 def _resolve(
     sequence: list[Expr], users: Mapping[Expr, list[Expr]], order: Sequence[Expr]
 ) -> dict[Expr, Source] | None:
-    """Map views of intermediate versions to the values that they read, or return None.
+    """Find the value that provides the elements of each view of a partly updated array. Return a dict from views to values.
 
-    None means that the sequence is kept. It is kept if the elements of such a view have no single source, or if the
+    Return None if the sequence of updates is kept. It is kept if the elements of such a view have no single source, or if the
     sequence already begins with new memory and has no such view. It is also kept if each update replaces elements of an
     input by a function of these elements alone, because such an update needs no memory besides that of the input.
     """

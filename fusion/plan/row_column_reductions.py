@@ -1,4 +1,4 @@
-"""Row-and-column reductions: reductions of the same elements in one kernel.
+"""Merging of row and column reductions. One kernel reduces the same array both along its rows and along its columns.
 
 In: a schedule. Out: the schedule, in which pairs of a row and a column reduction are merged. Invariant: both keep the
 order that they have in separate kernels. A pair is therefore merged only if its work can be divided among threads: one

@@ -94,7 +94,7 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether two reductions have the same elements, loops and dtype. `centre` computes a shift, and `task` sums the shifted elements.
+    """Return whether two tasks reduce the same elements, with the same loops and dtype. `centre` computes a mean or maximum, which `task` subtracts.
 
     `values` are the instructions of `task` that compute the elements before the shift is subtracted.
     """
@@ -163,9 +163,9 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Convert the sums of a shifted moment from the shift `own` to the shift `common`.
+    """Emit code that converts a block's sum of ``f(x - own)`` to its sum of ``f(x - common)``, where ``f`` is a square or an exponential.
 
-    The sums are over `count` elements.
+    The sums are over `count` elements. With squares, the sum of the differences is converted too.
 
     If all elements of a block are -inf, their differences from the maximum are NaN. Such a block contributes 0 if other
     blocks have larger elements.

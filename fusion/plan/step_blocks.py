@@ -113,7 +113,7 @@ def threads_of(blocked: BlockedSteps) -> int:
 
 
 def choose_blocks(blocked: BlockedSteps) -> bool:
-    """Choose lags, ring buffers and block sizes. Return False if there is no valid choice."""
+    """Choose how a GPU kernel divides time steps into blocks, and store the choice in `blocked`. Return False if there is no valid choice."""
     if any(blocked.has_outputs_beyond_blocks(axis) for axis in range(blocked.axes)):
         return False
     blocked.outside = _read_from_outside(blocked)

@@ -18,7 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Let kernels generate random number streams, and return the remaining steps.
+    """Let kernels compute the random numbers that they read, instead of loading them from memory. Return the steps that a plan still needs.
 
     Streams in the slots `kept`, which are results of the plan, stay in memory.
     """

@@ -70,7 +70,7 @@ class Task:
 
     @property
     def previous(self) -> Expr | None:
-        """The previous version, from which unchanged elements come, or None if there is none."""
+        """The version of the array before this task changes some of its elements. None for a task that computes all elements."""
         return self.node.operands[0] if self.kind in ("update", "rebuild", "scatter") else None
 
     def rounds(self) -> bool:
@@ -94,7 +94,7 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return a copy of the task that reads other values, according to the mapping `alias`."""
+        """Return a copy of the task. Wherever the task reads a value that is a key of the mapping `alias`, the copy reads the mapped value."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)
@@ -344,10 +344,10 @@ REBUILT_SHARE = 0.5
 
 
 def _rebuild_task(node: Expr, stored: set[Expr]) -> Task | None:
-    """Return a task that writes a copy of an array with a box replaced, in one pass.
+    """Return a task that writes the result of ``array[box] = value`` to new memory in one pass. The box is a rectangular part of the array.
 
-    The task writes the value inside of the box, and the previous version outside. The value is also
-    computed outside of the box, and discarded there. Return None if this would read outside of an array, if the update
+    Outside of the box, the task writes the previous version. The value is also
+    computed there, and discarded. Return None if this would read outside of an array, if the update
     is not a box, or if the box is too small.
     """
     previous, value = node.operands

@@ -339,7 +339,7 @@ def single_cost(group: Group) -> int:
 
 
 def merge_time_steps(schedule: Schedule, machine: Machine) -> Schedule:
-    """Return the schedule with chains of time steps merged for a machine."""
+    """Return an equivalent schedule in which one kernel computes several time steps of a stencil, where this is faster on the machine."""
     if len(schedule.groups) < 2:
         return schedule
     found = _ChainMerger(schedule, machine).run()

@@ -68,7 +68,7 @@ def _raise_again(unraisable: Any) -> None:
 
 
 def _interrupt(thread: int) -> None:
-    """Raise KeyboardInterrupt in a thread as soon as the thread has left `_raise_again`.
+    """Wait until a thread has returned from the exception hook `_raise_again`, and then raise KeyboardInterrupt in that thread.
 
     `_thread.interrupt_main` would do nothing in processes that ignore SIGINT, such as the background jobs of a shell.
     """

@@ -102,7 +102,7 @@ def realise(storage: Storage) -> Buffer:
 
 
 def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -> None:
-    """Evaluate `storages`, all of which were recorded in the recording `epoch`.
+    """Compute the values of `storages`. All of them are pending in the same recording of operations (an epoch).
 
     Another thread may still be recording in this epoch, or a finalizer may have interrupted an evaluation of the epoch
     in this thread. In these cases no memory is overwritten, because the other code may use it.
@@ -258,7 +258,7 @@ def _separate_draws(epoch: Epoch, left: list[Storage]) -> list[Storage]:
 
 
 def _rebound(root: Expr, epoch: Epoch, own: Epoch) -> Expr:
-    """Copy an expression from the recording `epoch` to the recording `own`, with the same buffers."""
+    """Copy an expression from one recording of operations to another. The copy reads the same buffers as the original."""
     made: dict[Expr, Expr] = {}
     for node in topological([root]):
         if node.kind == "leaf":
@@ -297,9 +297,9 @@ def release_memory(storage: Storage) -> bool:
 
 
 def _begin_epoch(epoch: Epoch) -> None:
-    """Begin a new recording in this thread, in place of `epoch`.
+    """Begin a new recording of operations (an epoch) in this thread. It replaces the current recording, which ends.
 
-    The previous epoch ends. If it has no pending work, its slots are released, and the new epoch uses its lock.
+    If the current recording `epoch` has no pending work, its slots are released, and the new epoch uses its lock.
     """
     if epoch.pending:
         epoch.ended = True

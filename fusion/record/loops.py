@@ -158,7 +158,7 @@ def _are_alike(one: Expr, other: Expr) -> bool:
 
 
 def _differ(one: Expr, other: Expr) -> bool:
-    """Return whether two nodes of the same operation have arrays of different lengths."""
+    """Return whether two recorded calls of the same operation, such as two additions, differ in the shapes of their arrays."""
     if one.shape != other.shape or (one.kind == "update" and one.attrs[0] != other.attrs[0]):
         return True
     return any(a.shape != b.shape for a, b in zip(one.operands, other.operands, strict=True))

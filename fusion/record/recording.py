@@ -104,14 +104,14 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate an expression without ending its recording, and return the result's buffer."""
+    """Evaluate a recorded expression, and return the buffer with its value. Unlike other evaluations, this does not end the recording `epoch`."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
 
 
 def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[Any, Any, int]) -> None:
-    """Immediately write a value to a view of shared memory. Memory between the elements of the view is not written."""
+    """Write a value to a view of host memory that other code also uses. The write is immediate, and changes only the elements of the view."""
     buffer = _evaluate_aside(cast(value, storage.dtype), current_epoch(storage.device))
     found = storage.device.download(buffer, storage.dtype, value.shape)
     shape, strides, offset = view
@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Look for a loop with a limit of at most `count` operations per recording. If there is one, end the recording at the loop's next iteration."""
+    """Check if a recording of `count` operations has reached the length limit of one of its loops. If so, end it at the loop's next iteration."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:

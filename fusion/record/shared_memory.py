@@ -121,9 +121,9 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """End the sharing of a storage's memory after its owner has been deleted.
+    """Give a storage exclusive use of its memory again, after all other code has released the memory.
 
-    `owner` is the weak reference to the deleted owner. If the memory has another owner, nothing changes.
+    `owner` is the weak reference to the deleted `SharedMemory` object. If the memory has another owner, nothing changes.
     """
     entry = _shared.get(storage)
     if entry is not None and entry[1] is owner:

@@ -92,7 +92,7 @@ IDLE, EVALUATING, OVERWRITING = range(3)
 
 
 class Epoch:
-    """A recording of operations, with the buffers that it reads and its pending storages."""
+    """A recording of array operations. It contains the input buffers of these operations, and the arrays whose values are still pending."""
 
     __slots__ = (
         "asides",
@@ -246,7 +246,7 @@ class Epoch:
         ]
 
     def drop_unreferenced(self, begin: int) -> None:
-        """Remove the pending work from position `begin` on, except storages that the program references.
+        """Remove each pending value that the user's program no longer references. Only values at index `begin` or later are removed.
 
         The memo of recorded calls uses this to drop the intermediate values of a call, and `fill_memory` to drop its
         storage. Nothing is removed during an evaluation.
@@ -260,7 +260,7 @@ class Epoch:
 
 
 def bind(storage: Storage, buffer: Buffer, epoch: Epoch) -> Expr:
-    """Store a storage's buffer in the recording's buffer table, and return the expression that reads it."""
+    """Make an array's buffer an input of the recording, and return the expression that represents this input."""
     node = epoch.bind(buffer, storage.shape, storage.dtype)
     before = storage.epoch  # (a reference, so that nothing is deleted in the next three lines)
     if storage.buffer is buffer:

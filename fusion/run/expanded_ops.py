@@ -51,7 +51,7 @@ def compile_price() -> float:
 
 
 def search_price() -> float:
-    """Return how many seconds NumPy may spend on an op before its loop is searched in the disk cache."""
+    """Return how many seconds an op may spend in NumPy. After this time, a search for its compiled loop in the disk cache is worth its price."""
     return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 

@@ -65,7 +65,7 @@ def make_new(
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
-    """Return a plan for the exact sizes of `graph`, or None if its form is unknown or already has many kernels."""
+    """Return a plan for the exact array sizes of `graph`. Return None if the graph's structure is new, or if many kernels were compiled for it."""
     may = plan_cache.may_be_special(form, back=True)
     if not may.back:
         return None
@@ -108,9 +108,9 @@ def _note_new(plan: Plan, device: Device, form: plan_cache.Form, may: SizeSpecia
 def make_plan(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, may: SizeSpecialization
 ) -> Plan:
-    """Return a plan for `device` that evaluates the requested versions of `graph`.
+    """Return a plan that evaluates `graph` on `device`. The argument `wanted` selects the values of the graph that the plan computes.
 
-    `wanted` contains the positions of these versions in ``graph.versions``. None means all versions.
+    `wanted` contains positions in the list ``graph.versions``. None means the whole list.
     """
     versions = graph.versions
     roots = versions if wanted is None else [versions[k] for k in wanted]
@@ -146,7 +146,7 @@ class PlanWriter:
         self.descriptors: tuple[int, int] | None = None
 
     def write(self) -> Plan:
-        """Convert all groups of the schedule and return the plan."""
+        """Write the plan's steps for each group of operations in the schedule, and return the finished plan."""
         outputs = set(self.schedule.outputs)
         ending: dict[int, list[Expr]] = {}
         for node, position in self.schedule.last_use.items():
@@ -190,7 +190,7 @@ class PlanWriter:
         )
 
     def slot_of(self, node: Expr) -> int:
-        """Return the buffer table index of a value. The first call for a computed value appends the allocation step."""
+        """Return the index of a value's buffer in the plan's buffer table. If the value has no buffer yet, append an allocation step to the plan."""
         if node.kind == "leaf":
             if value_bytes(node):
                 self.moved[node.attrs[0]] = None

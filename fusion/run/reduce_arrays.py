@@ -50,9 +50,9 @@ class NeedsKernelError(Exception):
 
 
 def reduce_values(op: str, values: np.ndarray, axes: tuple[int, ...], dtype: np.dtype, keepdims: bool = False) -> Any:
-    """Return `values` reduced over `axes`, with the same bits as a plan's result.
+    """Reduce the array `values` over the axes `axes`, and return the result. The result is bit-identical to that of a compiled kernel.
 
-    The plan is one for an array with the shape and strides of `values`. `op` has an identity, or is "argmax" or
+    The kernel is one for an array with the shape and strides of `values`. `op` has an identity, or is "argmax" or
     "argmin". `axes` are sorted and not negative. `dtype` is the dtype of the result and of the accumulators.
 
     Raises

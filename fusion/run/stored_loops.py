@@ -79,7 +79,7 @@ def find_loop(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Callable[
 
 
 def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return a generalized ufunc that reduces contiguous rows, from the disk cache or newly compiled.
+    """Return a generalized ufunc that reduces contiguous rows. Load its code from the disk cache, or compile the code if the cache lacks it.
 
     The ufunc is ``(n)->()``. With two `factors`, the ufunc ``(n),(n)->()`` reduces the products of two rows.
     """
@@ -113,7 +113,7 @@ def store_function(name: str, digest: str, content: bytes = b"") -> None:
 
 
 def find_function(name: str) -> tuple[Any, bytes] | None:
-    """Return the function and the content that are stored under a name, or None if they cannot be found."""
+    """Look up a compiled function in the disk cache by name. Return the function and the bytes stored with it, or None if it is not found."""
     cache = disk_cache()
     entry = cache.get(_key(name)) if cache is not None and _may_find() else None
     function = codegen.find_function(get_device("cpu"), entry.entry) if entry is not None else None

@@ -224,12 +224,12 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return how many seconds interpretation may lose before a graph structure is compiled."""
+    """Return how many seconds interpreted runs of a graph structure may lose against compiled runs. After this loss, the structure is compiled."""
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 
 def is_known(key: object, kind: plan_cache.Form) -> bool:
-    """Return whether this graph, or one with other offsets, was interpreted before or found to need a kernel."""
+    """Return whether interpretation was tried before for the same graph, or for a graph that differs only in the offsets of its views."""
     return key in _programs or _key_for_any_offsets(kind) in _programs
 
 
@@ -289,7 +289,7 @@ def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, 
 
 
 def _raise_limit(form: FormCost, start: float, end: float) -> None:
-    """Raise the limit for immediate execution while the second process compiles a program.
+    """Raise the maximum array size for immediate execution until a background process has compiled the program.
 
     The limit is raised if interpretation takes most of the time and the arrays do not exceed the raised limit. The run
     began at `start` and ended at `end`.
@@ -372,6 +372,6 @@ def _give_up(form: FormCost, graph: LiveGraph, error: Exception) -> None:
 
 
 def _without_slots(key: Any) -> Any:
-    """Return the key of a graph structure without its buffer table indices."""
+    """Remove the buffer table indices (slots) from the key of a graph structure, and return the new key."""
     device, nodes, *rest = key
     return device, tuple([(*node[:3], *node[4:]) if node[0] in ("leaf", "scalar") else node for node in nodes]), *rest

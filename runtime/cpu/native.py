@@ -450,7 +450,7 @@ class Text:
         return found
 
     def address(self, known: dict[str, str], table: str, index: str, name: str) -> str:
-        """Emit a load of the address of the buffer at position `index` of a list.
+        """Emit code that loads the memory address of a buffer object. The object is the item at position `index` in the Python list `table`.
 
         At run time, an index out of range or an item without an address branches to ``raise``.
 

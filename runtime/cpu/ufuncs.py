@@ -106,7 +106,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Return a dict from operand dtypes to the ufunc's first loop for them, as (index, result dtypes)."""
+    """Return a dict whose keys are operand dtypes of a ufunc. Each value is a pair: the index and the result dtypes of the first such loop."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")
@@ -235,7 +235,7 @@ def _in_blocks(t: Text, count: str, length: str, last: str, shifts: str) -> None
 def _copy(
     t: Text, name: str, source: tuple[str, str], target: tuple[str, str], shift: str, count: str, behind: str
 ) -> None:
-    """Emit code that copies `count` strided elements, and then branches to `behind`."""
+    """Emit code that copies strided elements. The parameter `count` is their number, and `behind` is the label of the block that follows."""
     for k in range(5):
         t.enter_if(f"icmp eq i64 {shift}, {k}", f"{name}.{k}", f"{name}.not{k}")
         at, kind = t.begin_loop(f"{name}.each{k}", count), f"i{8 << k}"

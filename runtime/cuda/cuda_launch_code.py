@@ -44,7 +44,7 @@ def native_launcher(driver: Driver) -> Builtin | None:
 
 @cache
 def launcher_text() -> str:
-    """Return the LLVM text of the builtin that launches all kernels of a launch record.
+    """Return the LLVM text of a native function that launches a sequence of kernels. A launch record in memory describes the launches.
 
     The code references no external symbols, and contains no constants in memory.
     """

@@ -362,7 +362,7 @@ class MemoryPool(Counted):
                 self._take_back(block.address, block.size, block.origin_stream)
 
     def _take_back(self, address: int, size: int, origin_stream: CudaStream) -> None:
-        """Cache or free a block that only its origin stream and the device's own stream have used."""
+        """Cache an unused memory block, or free it if the cache is full. No user stream other than `origin_stream` may have used the block."""
         if self.kept + size > self.most_kept or self._driver.lost:
             self.counts[MADE] -= size
             self._free(address, origin_stream)

@@ -187,7 +187,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the forbidden imports of modules inside another layer. Allowed are the layer's package (its face), and the modules in `BEFORE_FACES`."""
+    """Return the imports with which a layer loads another layer's submodules. It may load only the other layer's package, called its face."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")
@@ -198,7 +198,7 @@ def faces(tree: Tree) -> list[str]:
 
 
 def hidden(tree: Tree) -> list[str]:
-    """Return the imports of weft modules by import statements inside functions."""
+    """Return the hidden imports of weft modules. An import is hidden if its statement is inside a function."""
     own = {
         (f.file, f.line): str(f) for f in tree.imports if f.hidden and not f.named and f.module.split(".")[0] == "weft"
     }

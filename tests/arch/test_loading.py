@@ -1,4 +1,4 @@
-"""Tests of imports: loaded modules, lazy names, and links to the layers' folders."""
+"""Tests of how weft is imported: which modules are loaded, which names are lazy, and where the symbolic links to the layers lead."""
 
 from __future__ import annotations
 

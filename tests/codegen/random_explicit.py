@@ -149,7 +149,7 @@ class Writer:
         self.b.store(self.random.choice(self.cells), self.b.constant(0), self.pick())
 
     def recall(self, meets: bool) -> None:
-        """Write a load from a local variable."""
+        """Add a load from a local variable to the random program."""
         self.different[-1].append(self.b.load(self.random.choice(self.cells), self.b.constant(0)))
 
     def write(self, meets: bool) -> None:
@@ -305,7 +305,7 @@ def check(seed: int, assembled: bool = False) -> None:
 
 
 def main() -> int:
-    """Run the programs, and return the number of programs that raise an error, at most 100."""
+    """Run the random programs. Return the number of failures as an exit status, which is at most 100."""
     parser = argparse.ArgumentParser(prog="tests.codegen.random_explicit")
     parser.add_argument("--programs", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

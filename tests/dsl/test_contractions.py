@@ -1,4 +1,4 @@
-"""Tests of matrix products and `einsum`, which kernels or BLAS compute."""
+"""Tests of matrix products and of `einsum`. The results are computed by generated kernels or by BLAS."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def run(line: str, xp: Any, values: dict[str, Any], lines_above: int = 0) -> dic
 
 
 def fails(template: str, exact: bool) -> str:
-    """Record a statement after 0 to LIMIT pending operations. Return the first difference from NumPy, or "".
+    """Run a statement once for each number of pending operations from 0 to LIMIT. Return the first difference from NumPy's results, or "".
 
     If NumPy raises an exception, or the result is not an array or a scalar, return "refused".
     """

@@ -186,7 +186,7 @@ print("end")
 @linux
 @pytest.mark.parametrize("again", [True, False])
 def test_an_interrupt_is_raised_while_a_kernel_is_compiled(again: bool, tmp_path: Path) -> None:
-    """Test that a program that is interrupted during compilation can evaluate the array again, or end."""
+    """Interrupt a process while it compiles a kernel. Test that the process can then evaluate the same array, and that it can exit."""
     found = run(
         CHAIN
         + f"""

@@ -24,7 +24,7 @@ KNOWN = 2  # the kernel receives this number as `k`
 
 
 class Statement:
-    """A random kernel that consists of one statement: its text, and its array."""
+    """A random statement that modifies parts of an array. The class generates the array, and a kernel that contains only this statement."""
 
     def __init__(self, seed: int) -> None:
         self.random = pick = random.Random(seed)
@@ -52,7 +52,7 @@ class Statement:
         return self._start(n, count, step), count, step
 
     def _start(self, n: int, count: int, step: int) -> int:
-        """Return a random first index of `count` indices along an axis of length `n`."""
+        """Return a random start for a slice. The slice has `count` indices at distance `step`, and fits into an axis of length `n`."""
         reach = (count - 1) * abs(step)
         return self.random.randint(0, n - 1 - reach) + (reach if step < 0 else 0)
 

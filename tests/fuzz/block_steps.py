@@ -1,4 +1,4 @@
-"""Random stencil loops whose time steps are blocked with GPU schedules.
+"""Random stencil loops for tests of temporal blocking (several time steps in one kernel) with GPU schedules.
 
 Results on the `simt` devices must be bit-identical to NumPy's.
 

@@ -91,7 +91,7 @@ class Program:
         return self._update(name)
 
     def _update(self, name: str, steady: bool = False) -> list[str]:
-        """Write an update of a window of a field, computed from windows of any fields."""
+        """Return source lines that assign a random expression to a slice of an array. The expression reads slices of any arrays in the program."""
         pick, field = self.source, self.fields[name]
         low, high = ([1 if steady else pick.choice((0, 1, 1, 1, 2)) for _ in range(self.axes)] for _ in range(2))
         more = tuple(m - a - b for m, a, b in zip(field.more, low, high, strict=True))
@@ -178,7 +178,7 @@ class Program:
     # -- expressions --------------------------------------------------------------------------
 
     def _window(self, at: Any, more: tuple[int, ...]) -> str:
-        """Return the text of slices that take `n + more` elements, beginning at `at`."""
+        """Return the source text of slices, such as ``1:n0 - 1``. Along each axis, the slice starts at `at` and has `n + more` elements."""
         parts = []
         for axis, (a, m) in enumerate(zip(at, more, strict=True)):
             end = a + m
@@ -252,7 +252,7 @@ class Program:
 
 
 def _limits(pick: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return random limits for the CPU and for the blocks of a GPU."""
+    """Return two dicts of random limits for merging time steps into one kernel. The first is for the CPU, and the second is for GPUs."""
     like = steps.Program(pick.randrange(1 << 30))
     most = {"steps": (pick.choice((2, 5, 8, 12, 12)),)}
     return like.limits | most, like.block_limits | most

@@ -417,7 +417,7 @@ class Generator:
         return "".join(out)
 
     def positions(self) -> str:
-        """Return the text of an array of small indices, which are valid for most arrays."""
+        """Return the source text of an expression for an index array. The indices are small, so that they are in bounds for most arrays."""
         return self.random.choice(
             ("j", "j", "j % 3", "j[::-1]", "j[:2]", "abs(j - 2)", "(j > 1).astype('int64')", "xp.arange(2)")
         )

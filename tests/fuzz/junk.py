@@ -284,7 +284,7 @@ def edit_statement(pick: random.Random, text: str) -> str:
 
 
 def make_case(seed: int) -> tuple[Probe, str, list[Any], Any]:
-    """Edit a random probe. Return the probe, the text, the arguments and the launch configuration."""
+    """Make a test case from a valid kernel by random changes. Return the valid kernel, and the source text, arguments and launch of the test case."""
     pick = random.Random(seed)
     probe = pick.choice(PROBES)
     text = plain_text(probe.function)

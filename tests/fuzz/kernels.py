@@ -1,4 +1,4 @@
-"""Random kernels from a grammar, run compiled and as plain Python.
+"""Random kernels generated from a grammar. The results of compiled code are compared with those of plain Python.
 
 A kernel runs in a grid of one or more blocks, with one or more axes. For every dtype, a kernel has an input array
 x<dtype>, an output o<dtype> with four elements per thread, and a shared array s<dtype>. A thread writes only its own

@@ -115,7 +115,7 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 
 @contextmanager
 def forced(program: Any, device: str) -> Iterator[None]:
-    """Discard cached plans. Within the ``with`` block, use a device with the program's limits."""
+    """Force the merging of time steps in the ``with`` block. The block runs on `device` without cached plans, and with the limits of `program`."""
     execute._plans.clear()
     plan_cache._known.clear()
     with ExitStack() as stack:

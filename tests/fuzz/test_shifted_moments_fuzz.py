@@ -1,4 +1,4 @@
-"""Tests of random shifted moments, such as variances.
+"""Tests of shifted moments (sums such as ``((x - mean) ** 2).sum()``) with random arrays and expressions.
 
 The results are compared with results in float64. Rows and columns have arbitrary lengths, and other operations share
 the kernels.

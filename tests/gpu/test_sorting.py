@@ -13,7 +13,7 @@ SMALL = {"u1": (4097,), "f4": (2100,), "i8": (600,)}  # sizes on the stand-in
 
 
 def few(request: pytest.FixtureRequest, large: int, small: int) -> int:
-    """Return `large`, or `small` on the stand-in driver. The stand-in executes PTX instruction by instruction."""
+    """Return `small` if the tests run on the stand-in driver, a slow interpreter of PTX. Otherwise return `large`."""
     return small if request.config.getoption("--stand-in") else large
 
 

@@ -126,7 +126,7 @@ class _Parser:
         return {key: _read_attribute(value) for key, value in _ATTRIBUTE.findall(text)}
 
     def elements(self, text: str, type: Type) -> dict[str, Any]:
-        """Return the attributes of a ``constant`` or ``table`` operation. The attribute `value` or `values` holds elements with the dtype of `type`."""
+        """Return the attributes of a ``constant`` or ``table`` operation as a dict. Convert the elements to the dtype of the constant or table."""
         found = self.attributes(text)
         dtype = type.dtype if isinstance(type, Pointer) else type
         for key, value in _ATTRIBUTE.findall(text):

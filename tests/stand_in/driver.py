@@ -79,7 +79,7 @@ class Memory:
 
     @property
     def starts(self) -> list[int]:
-        """Return the addresses of all blocks in increasing order."""
+        """Return the start addresses of all allocated memory blocks, in increasing order."""
         return self._starts
 
     def give(self, kind: str, size: int) -> int:

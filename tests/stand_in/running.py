@@ -1,4 +1,4 @@
-"""A stand-in for the driver that executes launches.
+"""A stand-in for the CUDA driver. The stand-in executes kernel launches on the host.
 
 The kernels have GPU schedules, and are compiled for the host.
 

@@ -160,7 +160,7 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round the float64 number s to a float32 number r, and return r and the error s + low - r.
+    """Return the float32 number that is nearest to `s`, and by how much the exact sum of `s` and `low` exceeds this number.
 
     |low| is at most half a unit in the last place of s.
     """
@@ -217,7 +217,7 @@ def wide_integer(x: int) -> tuple[float, float]:
 
 
 def wide_integer_single(x: int) -> tuple[np.float32, float]:
-    """Return a 64-bit integer, rounded to float64 and then to float32, and the total error."""
+    """Round a 64-bit integer to float64, and the result to float32. Return the float32 number, and the integer minus this number."""
     s, low = wide_integer(x)
     return narrow_error(s, low)
 

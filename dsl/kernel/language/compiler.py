@@ -427,7 +427,7 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value of ``make()``. A recursive function sees no values of its callers, so they pass the value as a hidden argument."""
+        """Return the value that ``make()`` creates. In a recursive function, return a hidden parameter with which the callers pass this value."""
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

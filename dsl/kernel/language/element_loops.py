@@ -36,7 +36,7 @@ def broadcast_axes(value: ArrayValue, view: ArrayValue) -> dict[int, Extent]:
 def aligned(
     c: Compiler, value: ArrayValue, view: ArrayValue, index: tuple[ScalarValue, ...], single: bool
 ) -> tuple[Constant | ScalarValue, ...]:
-    """Convert an index into `view` to an index into `value`, which is broadcast to the shape of `view`.
+    """Apply broadcasting to an index: for an index of the array `view`, return the index of the corresponding element of `value`.
 
     The index along an axis of length 1 is 0. Lengths that are known only at run time are tested if `single` is true.
     """
@@ -207,7 +207,7 @@ def _overlap(c: Compiler, view: ArrayValue, value: ArrayValue, single: bool) -> 
 
 
 def _steps(c: Compiler, distance: Extent, step: int, found: _Overlap) -> Extent | None:
-    """Return a distance in steps, or None if it is known not to be a multiple of the step."""
+    """Divide `distance` by `step`. If the distance is a compile-time constant and not a multiple of the step, return None instead."""
     b = c.builder
     if isinstance(distance, int):
         return None if distance % step else distance // step

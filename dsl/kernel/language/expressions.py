@@ -121,7 +121,7 @@ def _chain(frame: FunctionFrame, node: ast.Compare, left: Any, k: int) -> Any:
 
 
 def both(frame: FunctionFrame, key: tuple[ast.AST, int], first: Any, rest: Callable[[], Any], stop: bool) -> Any:
-    """Compile ``first and rest()`` or, if `stop` is true, ``first or rest()``, with short-circuit evaluation."""
+    """Compile a short-circuit `and` of two operands, or an `or` if `stop` is true. The function `rest` compiles the second operand."""
     c = frame.compiler
     truth = c.truth(first)
     if isinstance(truth, bool):

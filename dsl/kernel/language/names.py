@@ -376,7 +376,7 @@ class BrainNamespace(Namespace):
 
 
 def _make_names() -> dict[str, Any]:
-    """Return the intrinsics, built-in variables and namespaces of `weft.cuda` by path."""
+    """Create the dict `NAMES`. It maps dotted paths such as ``"shared.array"`` to the intrinsics, variables and namespaces of `weft.cuda`."""
     names: dict[str, Any] = {path: Intrinsic(path, parameters, doc) for path, (parameters, doc) in TABLE.items()}
     for space in ("shared", "local", "const", "atomic", "cg"):
         prefix = f"{space}."

@@ -14,7 +14,7 @@ from weft.dsl.kernel.language import types
 
 
 def from_numba(value: Any) -> Any:
-    """Convert a Numba type or signature to weft's, and a Numba function to the Python function.
+    """Convert a Numba object. A type or signature becomes the equivalent weft object, and a compiled function becomes its Python function.
 
     Return other values unchanged.
     """

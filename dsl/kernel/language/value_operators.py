@@ -181,7 +181,7 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """Return the operand to compare with the Python int `other`: `value` if its dtype can hold `other`, otherwise a constant with the same result.
+    """If the dtype of `value` cannot hold the int `other`, return a constant that compares to `other` like `value` does. Otherwise, return `value`.
 
     If an integer dtype cannot hold `other`, all its numbers compare alike. The constant is the least of them.
     """

@@ -27,7 +27,7 @@ def begin_waiting(frame: FunctionFrame, node: ast.While) -> Variable | None:
 
 
 def _only_waits(node: ast.While) -> bool:
-    """Return whether a loop's test contains a call or a subscript, and its body only `pass` and expressions."""
+    """Return whether a `while` loop only waits: its test contains a call or a subscript, and its body only consists of `pass` and expressions."""
     asks = any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(node.test))
     return asks and all(isinstance(statement, (ast.Pass, ast.Expr)) for statement in node.body)
 

@@ -1,4 +1,4 @@
-"""Compilation of calls in kernels to scalar functions of Python and NumPy."""
+"""Compilation of kernels that call scalar functions of Python and NumPy, such as `math.log`."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _kernel_function(name: str) -> Callable[..., Any]:
 
 
 def _whole(function: Callable[[Any], Any]) -> Callable[[Any], int]:
-    """Return a version of a rounding function that returns ints. Floats saturate to int64."""
+    """Wrap a rounding function such as `numpy.floor`, so that it returns a Python int. Results beyond the range of int64 are clamped to it."""
     return lambda x: int(x) if hasattr(x, "__index__") else int(convert(function(wide(x)), np.dtype(np.int64)))
 
 
@@ -195,7 +195,7 @@ def replacement(held: object) -> Any:
 
 
 def _op_function(name: str) -> Callable[..., Any]:
-    """Return a function that computes an op, and returns scalars instead of arrays without axes."""
+    """Return a Python function that computes the op `name`. If its result would be a 0-d array, the function returns a scalar instead."""
     function = op_in_python(name)
 
     def call(*operands: Any) -> Any:
@@ -249,7 +249,7 @@ class _Forms:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function for Python mode, or the function itself if nothing is replaced."""
+    """Return a copy of a function for execution in Python, in which some names refer to substitutes. If none do, return the function itself."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -470,7 +470,7 @@ class Detector:
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Count an error, and record the first of its kind for a site or a pair of sites.
+        """Count an error. Record its details only if the same operation, or pair of operations, has not reported an error of this kind before.
 
         No more than `FINDINGS` errors are recorded.
         """

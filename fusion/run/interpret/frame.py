@@ -102,7 +102,7 @@ class ValueFrame:
         return self.device.download(slot, node.dtype, node.shape)
 
     def apart(self, number: int, other: int) -> Any:
-        """Replace the array of value `number` by a copy if it may share memory with the array of value `other`. Return the resulting array."""
+        """Make sure that the arrays of two values share no memory, by copying the first array if necessary. Return the first array or its copy."""
         value = self.values[number]
         if self.values[other] is not None and np.may_share_memory(value, self.values[other]):
             if self.owner[number] >= 0:
@@ -142,7 +142,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the input buffers that final updates may overwrite."""
+        """Find the input buffers that only one in-place update needs. The update may overwrite such a buffer instead of copying it."""
         if self._remote:
             return
         readers: dict[int, int] = {}

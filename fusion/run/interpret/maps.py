@@ -97,7 +97,7 @@ def make_cluster(root: Expr, inside: set[Expr], any_bits: bool = False) -> tuple
 
 
 class _Builder:
-    """Builder of a cluster, which assigns values to registers (temporary blocks of elements).
+    """Builder of a `Cluster`, a list of elementwise operations. The builder assigns each value to a register, a temporary block of elements.
 
     `itemsize` is that of the cluster's array. `TARGET` holds only values of this size.
     """

@@ -52,7 +52,7 @@ def run_view(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
 
 
 def run_update(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Replace elements of the previous version or of a copy, and return the array."""
+    """Replace some elements of an array by new values, and return the result. If the old array may not be overwritten, change a copy of it."""
     # Invariant: these lines may run twice, since an interrupt may occur anywhere
     value = frame.apart(step.operands[1], step.operands[0])
     out = frame.overwritten(step)

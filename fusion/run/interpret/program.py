@@ -70,7 +70,7 @@ class ReductionOrders:
         return order_target() if self.device.name == "cpu" else self.device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """Return the values that a plan would materialize, and the reductions that the plan may unroll."""
+        """Predict a compiled plan: return the set of values that it would store in memory, and the set of reductions that it may inline."""
         if self.rules is None:
             rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
             short = rules.find_short(self.order, set(self.outputs))

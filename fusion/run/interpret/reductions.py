@@ -102,9 +102,9 @@ def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
 
 
 def may_be_shifted(node: Expr, origins: Any) -> bool:
-    """Return whether a plan may compute a node as a shifted moment.
+    """Return whether a node may have the form ``sum((x - mean)**2)`` or ``sum(exp(x - maximum))``.
 
-    Such a node is a sum of squares or exponentials of differences from a mean or a maximum.
+    A plan may compute such a node as a shifted moment: block by block, so that the elements are read once.
     """
     (operand,) = node.operands
     if node.op != "add" or operand.kind != "map" or operand.op not in _SHIFTED:

@@ -68,9 +68,9 @@ NAMES = {method.number: name for name, method in METHODS.items()}
 
 
 class Transform(NamedTuple):
-    """A distribution that is computed from the numbers that a method in `METHODS` draws.
+    """Description of a random distribution. Native code computes its samples from those of a simpler distribution, such as the normal one.
 
-    `number` is the distribution's number in native code. `example` contains parameters for a test of this code.
+    `number` identifies the distribution in native code. `method` is a key of `METHODS`. `example` contains parameters for a test.
     """
 
     number: int
@@ -108,7 +108,7 @@ ZIGGURATS: dict[str, tuple[str, int, dict[str, object]]] = {
 
 
 def method_texts() -> dict[str, Any]:
-    """Return the LLVM text of the methods, as a dict from placeholders in `streams.ll`.
+    """Return the LLVM text of the methods that draw random numbers. The dict maps placeholders in `streams.ll` to the texts that replace them.
 
     The method "random" is not included.
     """

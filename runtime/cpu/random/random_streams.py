@@ -1,4 +1,4 @@
-"""Random streams, whose numbers kernels draw when they need them.
+"""Lazy streams of random numbers. A kernel that reads a stream draws the numbers itself, when it needs them.
 
 In: a bit generator, a method and a number of draws. Out: the words of a stream, from which the numbers follow at any
 time and in any order, and the generator in the state after the draws. Kernels that read a stream element by element get

@@ -203,7 +203,7 @@ def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
 
 
 def check(seed: int) -> tuple[str, int]:
-    """Compare a random kernel compiled with bounds, compiled without, and run in plain Python.
+    """Run a random kernel in three ways, and compare the results: compiled code with thread bounds, compiled code without them, and plain Python.
 
     Return a description of the first difference, or "", and the number of bounds. A kernel whose integers may overflow,
     or which may divide by 0, is not run as plain Python.

@@ -18,7 +18,7 @@ def fma(dtype: type, *operands: float) -> np.floating:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_fma_is_rounded_once(dtype: type) -> None:
-    """Test `fma` where a result in a wider type would be rounded to a midpoint of two floats."""
+    """Test `fma` with operands for which rounding twice, first to a wider type and then to the result type, gives a wrong result."""
     unit = float(np.finfo(dtype).eps)
     x, y, z = 1 - unit, (1 + unit) / 2 * unit, 1 + unit  # x * y is half a unit minus the cube of a unit
     assert fma(dtype, x, y, z) == dtype(1 + unit)

@@ -148,7 +148,7 @@ def ptx_device() -> Any:
 
 @contextmanager
 def way_of(name: str) -> Iterator[None]:
-    """Within the ``with`` block, compute arrays in the way `name`, which is one of `WAYS`."""
+    """Choose how arrays are computed within the ``with`` block. The argument `name` is an item of `WAYS`, such as "compiled" or "interpreted"."""
     if name in ("simt", "ptx"):
         with wf.device(ptx_device() if name == "ptx" else name):
             yield

@@ -78,7 +78,7 @@ def rows_by_x(a: Any, o: Any) -> None:
 
 
 def through_shared(a: Any, o: Any) -> None:
-    """Add up eight elements in shared memory, the thread's own element, and the lane index."""
+    """Exchange elements through shared memory. Each thread sums eight of them, and adds its own element times 1000 and its lane index."""
     tile = cuda.shared.array((8, 8), np.float64)
     i, j = cuda.threadIdx.x, cuda.threadIdx.y
     y, x = cuda.grid(2)
@@ -120,7 +120,7 @@ def expected_tiles(a: np.ndarray) -> np.ndarray:
 
 
 def forwarded(kernel: Any) -> Kernel:
-    """Return the IR of a launched kernel, with its variables forwarded."""
+    """Return the IR of a launched kernel after store-to-load forwarding of its variables."""
     (found,) = kernel._found.values()
     return forward_variables(found.kernel)
 

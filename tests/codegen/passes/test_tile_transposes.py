@@ -1,4 +1,4 @@
-"""Tests of tiled loops over one operand by rows and another by columns."""
+"""Tests of loop tiling for expressions such as ``a[i, j] + b[j, i]``, which read one array in row order and the other in column order."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ORDERS = list(permutations(range(3)))
 
 
 def update(xp: Any, x: Any, a: Any) -> Any:
-    """Write to an array with the memory order of `x`, to parts of the array, and through a view."""
+    """Create an array from `x`. Then write to the whole array, to a row, to a column, and to its transposed view."""
     y = x * 1.5
     y += 1
     y[0] = 3

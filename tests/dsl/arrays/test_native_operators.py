@@ -450,7 +450,7 @@ def test_functions_loaded_later_stay_in_python_if_native_code_cannot_be_made(mon
 
 
 def test_arrays_that_are_written_to_by_arrays_of_indices_are_not_bound() -> None:
-    """Test that assignment through index arrays changes a new array immediately, without a kernel. The array is not bound to the pending recording."""
+    """Test that `x[indices] = 2` is executed immediately, without a kernel. The array `x` is not bound: it is no input of the recording."""
     indices = wf.evaluate(wf.asarray([3, 5]))
     with override(immediate=16384):
         for index in (indices, (indices, indices), (slice(None), indices)):

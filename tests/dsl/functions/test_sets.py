@@ -1,4 +1,4 @@
-"""Tests that set functions have NumPy's results on every device."""
+"""Tests of set functions, such as `unique` and `isin`. Their results must equal NumPy's on every device."""
 
 from __future__ import annotations
 

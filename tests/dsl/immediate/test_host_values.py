@@ -1,4 +1,4 @@
-"""Tests of arrays that immediate execution creates without a storage."""
+"""Tests of weft arrays that immediate execution creates. Such an array holds its elements in a NumPy array, and has no `Storage` object yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of the array methods that native code calls in place of NumPy's functions for small arrays.
+"""Tests of a shortcut for small arrays: native code calls an array method, such as ``x.clip``, instead of the function ``np.clip``.
 
 The native code is that of weft's functions, or that of functions in scripts.
 """

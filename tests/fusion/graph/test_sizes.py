@@ -68,7 +68,7 @@ ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
 def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
-    """Test that a trace accepts exactly the sizes for which the comparison has the recorded result."""
+    """Record the result of a comparison of sizes. Test that the record is valid for other sizes if and only if the comparison has the same result."""
     pairs = list(product(range(2, 5), repeat=2))
     for own in pairs:
         forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [

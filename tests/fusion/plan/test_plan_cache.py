@@ -288,7 +288,7 @@ def test_what_planning_does_not_follow_is_planned_each_time(monkeypatch: pytest.
 
 
 def test_loops_of_many_forms_are_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that recordings become short in an irregular loop, but not in a regular loop."""
+    """Test a loop with random branches, which leads to graphs of many forms. Its recordings must become short, unlike those of a regular loop."""
 
     def irregular(m: ModuleType) -> Any:
         random, x, y = Random(1), m.ones(8), m.ones(8)

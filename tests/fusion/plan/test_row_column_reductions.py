@@ -89,7 +89,7 @@ def test_what_both_read_is_made_once_and_handed_on() -> None:
 
 
 def test_reductions_wait_for_all_blocked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test a reduction before blocked time steps, and a reduction of a value that the first step computes."""
+    """Test a reduction that reads the first time step's result. The reduction must wait for the kernel that computes all three time steps."""
     monkeypatch.setitem(vars(CPU), "steps_bytes", 0)
     monkeypatch.setattr(time_steps, "LEAST_GAIN", -(10**6))
 

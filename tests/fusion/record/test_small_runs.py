@@ -1,4 +1,4 @@
-"""Tests that many small operations on a large array soon run immediately."""
+"""Tests of loops over single elements of a large array. After a few iterations, the operations run immediately instead of being recorded."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_requests_are_prepared_once(device: CpuDevice) -> None:
 
 
 def test_what_native_functions_are_made_of_stays() -> None:
-    """Test that a native function keeps its `Builtin` alive. The cache keeps only one of two equal builtins."""
+    """Test that a native function stays callable after the caller deletes the `Builtin` object that owns the function's code."""
     builtin = Builtin(TAKE, take_text(), [python_function(name) for name in TAKES])
     call, seen = builtin.call, weakref.ref(builtin)
     del builtin

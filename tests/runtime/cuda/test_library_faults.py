@@ -105,7 +105,7 @@ class Bench:
         assert self.libraries["cuSOLVER"].library.handles == self.libraries["cuSOLVER"].library.options == 0
 
     def call(self, module: Any, x: Any) -> Any:
-        """Apply the operation of `module`, which is NumPy or weft, to a matrix."""
+        """Apply the tested operation, such as ``matmul``, to a matrix. The parameter `module` is the implementation: NumPy or weft."""
         function = module.fft if self.name in ("fft", "ifft", "rfft", "irfft") else module
         for part in self.name.split("."):
             function = getattr(function, part)

@@ -119,7 +119,7 @@ class Together:
 
 
 class Grid:
-    """The state of the blocks of a launch that run concurrently."""
+    """A batch of thread blocks of one launch. The PTX interpreter executes them at the same time, and keeps their registers and memory here."""
 
     def __init__(
         self,

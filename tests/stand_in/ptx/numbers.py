@@ -161,7 +161,7 @@ def approximate(exact: np.ndarray, dtype: Any, units: int = 1) -> np.ndarray:
 
 
 def smaller(a: Any, b: Any, sign: int) -> Any:
-    """Return ``min`` (sign 1) or ``max`` (sign -1) of floats. NaNs are ignored, and -0 is less than +0."""
+    """Return the smaller of two floats, or the larger one if `sign` is -1. NaNs are ignored, and -0 is less than +0."""
     a, b = np.broadcast_arrays(a, b)
     kind = _BITS[a.dtype]
     chosen = np.fmin(a, b) if sign > 0 else np.fmax(a, b)

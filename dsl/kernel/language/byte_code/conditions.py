@@ -91,7 +91,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the basic blocks of the expression ``a and b`` or ``a or b`` into `block`, and return True. Return False if `block` begins neither.
+        """Merge the basic blocks of ``a and b`` or ``a or b`` into the first of them, `block`. Return whether the blocks have one of these forms.
 
         The value of `a` remains on the stack if it is the result.
         """

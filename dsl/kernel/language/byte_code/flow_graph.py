@@ -76,9 +76,9 @@ def entry_of(code: list[CodeInstruction]) -> int:
 
 
 def classes_of(code: list[CodeInstruction]) -> list[int]:
-    """Return the equivalence class of each instruction as a number.
+    """Return a number for each instruction. Two instructions have the same number if the code that runs from there on is the same.
 
-    Instructions are equivalent if they are the same and their successors are equivalent.
+    The numbers denote equivalence classes. Instructions are equivalent if they are the same and their successors are equivalent.
     """
     keys = [(i.name, argument_key(i.argument)) for i in code]
     count = 0
@@ -190,7 +190,7 @@ def reachable(code: Any, start: int | None) -> list[int]:
 
 
 def predecessors(code: Any, numbers: Iterable[int]) -> dict[int, list[int]]:
-    """Return, for each of the indices `numbers`, the predecessors of the instruction or block."""
+    """Return the predecessors of instructions or basic blocks in the control flow, as a dict from each index in `numbers` to a list of indices."""
     found: dict[int, list[int]] = {number: [] for number in numbers}
     for number in found:
         for a in code[number].after:
@@ -229,7 +229,7 @@ def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[i
 
 
 def _is_pending(flags: Flags) -> bool:
-    """Return whether the stack contains operands of an unfinished expression, besides iterators of loops."""
+    """Return whether the stack contains a value other than loop iterators, such as an operand of an unfinished expression."""
     return any(flag is None for flag in flags)
 
 

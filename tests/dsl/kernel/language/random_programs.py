@@ -21,7 +21,7 @@ class ProgramWriter:
         return "def f(t, s):\n    x = y = 0\n" + "\n".join(self.body(1, 3, False))
 
     def number(self) -> int:
-        """Return an unused number for a condition or a statement."""
+        """Return a new number that identifies a condition or a statement in the program's log."""
         self.count += 1
         return self.count
 

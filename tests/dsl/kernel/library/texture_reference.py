@@ -15,7 +15,7 @@ from weft import cuda
 
 
 def along_axis(x: float, n: int, linear: bool, address: str, normalized: bool) -> list[tuple[int | None, float]]:
-    """Return the (index, weight) pairs of the elements along an axis that contribute to a sample.
+    """Return (index, weight) pairs for one axis of a texture. Along this axis, a sample is the weighted sum of the elements at the indices.
 
     The index None stands for the border.
     """

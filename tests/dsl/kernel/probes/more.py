@@ -1,4 +1,4 @@
-"""Test kernels for constructs, most of which Numba's kernels do not support.
+"""Kernels that serve as tests of Python constructs. Numba's kernels do not support most of these constructs.
 
 Examples are array methods, comprehensions, generator expressions, and methods of user classes.
 """

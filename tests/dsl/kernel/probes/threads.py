@@ -15,7 +15,7 @@ SPREAD = np.random.default_rng(5).normal(size=N)
 
 
 def becomes(*arrays):
-    """Return a function that produces the expected results of a kernel. It copies `arrays` into the last arguments of the kernel."""
+    """Return a reference function for a test of a kernel. The function copies the expected results, `arrays`, into its last arguments."""
 
     def oracle(*arguments):
         for argument, array in zip(arguments[-len(arrays) :], arrays, strict=True):

@@ -373,7 +373,7 @@ def text_with_an_index(x):
 
 @dataclass
 class Doubled:
-    """A dataclass whose constructor runs code."""
+    """A dataclass with a `__post_init__` method that doubles the field. Kernels do not support such dataclasses."""
 
     a: float
 
