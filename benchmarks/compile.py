@@ -80,7 +80,7 @@ def once(imports: str, work: str, cache: str) -> tuple[float, float, list[str]]:
 
 
 def measure() -> dict[str, str]:
-    """Run the benchmarks with weft and other libraries. Return a dict that maps benchmark names to results in words."""
+    """Run the benchmarks with weft and other libraries. Return a dict that maps benchmark names to texts with the measured times."""
     results = {}
     for name, (imports, work) in WORK.items():
         first, second = [], []

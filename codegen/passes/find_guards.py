@@ -249,7 +249,7 @@ class GuardFinder:
             branch = self.split.branches[operation]
 
     def is_available(self, value: Value, run: Run) -> bool:
-        """Return whether a value can be computed before the section of code `run` begins. Such a section is the code between two barriers."""
+        """Return whether a value can be computed before a run (the code between two barriers) begins."""
         maker = self.makers.get(value)
         if maker is not None:
             return all(self.is_available(v, run) for v in maker.operands)
@@ -304,7 +304,7 @@ class _Effects(FactWalk):
         self.common = facts if self.common is None else self.common & facts
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """If `o` has an observable effect, drop all inequalities from `self.common` except those that hold at `o`, which `facts` contains."""
+        """If `o` has an observable effect, intersect `self.common` with `facts`. The set `facts` contains the inequalities that hold at `o`."""
         match o.opcode:
             case "if" | "for" | "repeat" | "scope" | "local" | "yield":
                 pass

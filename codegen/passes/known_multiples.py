@@ -18,7 +18,7 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of divisibility by powers of two. For a value in a kernel, it finds the kernel parameters that must be divisible so that the value is.
+    """Analysis of divisibility by 2**n. It finds kernel parameters that must be multiples of 2**n to make a value in the kernel a multiple of 2**n.
 
     Parameters
     ----------

@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """If an operation computes a sum or product of thread indices, sizes and positive constants (a count), return the opcodes of these inputs.
+        """If an operation computes a count, return the opcodes of the count's terms and factors, such as "thread_index". Otherwise, return None.
 
-        The inputs may also be block indices. A count grows with the indices. Return None for other operations, and for
-        counts of many terms.
+        A count is a sum or product of sizes, positive constants, and thread or block indices. It grows with the indices. For
+        a count of many terms, also return None.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -350,7 +350,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Rewrite an access to a loop's counter variable in memory. A load becomes the index of the new loop, and a store is removed."""
+        """Replace a load of a shared loop's counter by the counter's current value. Remove stores to such a counter. Copy other operations."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None

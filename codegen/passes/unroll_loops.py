@@ -61,7 +61,7 @@ def _is_dense(outer: Operation, loop: Operation, sizes: Mapping[str, int]) -> bo
 
 
 def _is_short(operation: Operation, parameters: Container[Value], roles: Container[str]) -> bool:
-    """Return whether an operation is an innermost loop with a kind in `roles` and an extent in `parameters`. Callers ensure a small extent."""
+    """Return whether an operation is a loop that could be short: an innermost loop of an allowed kind, with a kernel parameter as its extent."""
     if operation.opcode != "for" or operation.operands[1] not in parameters:
         return False
     plain = operation.attributes["role"] in roles and operation.attributes.get("step", 1) == 1
@@ -91,7 +91,7 @@ class _Unroller(Copier):
         return replace(self.kernel, body=self.builder.kernel.body)
 
     def new(self, value: Value) -> Value:
-        """Return the value in the new kernel that replaces `value`. A parameter whose value is known becomes a constant."""
+        """Return the counterpart of `value` in the new kernel. A parameter that is known at compile time has a constant as its counterpart."""
         return self.builder.constant(self.known[value]) if value in self.known else super().new(value)
 
     def operation(self, operation: Operation) -> None:

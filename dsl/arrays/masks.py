@@ -169,7 +169,7 @@ class MaskCopier:
         self.run: Callable[..., None] | None = fusion.find_masked_copy(self._kind) if self._has_kernel else None
 
     def __call__(self, values: np.ndarray, mask: np.ndarray, out: np.ndarray, threads: int) -> None:
-        """Copy the items of `values` that a 1-D mask selects to `out`. The mask must select exactly ``len(out)`` items."""
+        """Fill the array `out` with the items of `values` that a 1-D mask selects. The mask must select exactly ``len(out)`` items."""
         if self.run is not None:
             self.run(values, mask, out, threads)
         else:  # (Only "clip" writes into memory of this dtype without a copy. All positions are in range.)

@@ -1,4 +1,4 @@
-"""LLVM IR of the machine code that records repeated array operations. New operations are left to Python code.
+"""Generator of the LLVM IR of a native function. This function records repeated array operations, and Python functions record new ones.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
 memo, and then records an operation, records a write, or returns a view. Invariant: if the key is not in the memo or the

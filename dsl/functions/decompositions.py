@@ -130,10 +130,10 @@ def _factored(x: Array, dtype: np.dtype) -> tuple[_Matrices, list[Buffer], list[
 
 
 def _solved(x: Array, right: _Matrices, turned: bool) -> None:
-    """Solve systems of linear equations. The array `x` contains the coefficient matrices.
+    """Solve systems of linear equations. In the array `right`, the solutions replace the right-hand sides.
 
-    The solutions replace the right-hand sides, which are the rows of `right`. If `turned` is false, solve the systems
-    with the transposed matrices instead. Raises LinAlgError for a singular matrix.
+    Each row of `right` is a right-hand side. The array `x` contains the coefficient matrices. If `turned` is false, solve
+    the systems with the transposed matrices instead. Raises LinAlgError for a singular matrix.
     """
     own, pivots, failed = _factored(x, right.dtype)
     n, rows, solver = x.shape[-1], right.shape[-2], x.device.solver

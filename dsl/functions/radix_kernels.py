@@ -176,7 +176,7 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """For this thread's digit, replace the counts of all warps in `counters` by their exclusive prefix sum, beginning with `first`.
+    """For this thread's digit, replace each warp's count in `counters` by the sum of `first` and the counts of all earlier warps.
 
     The result for a warp is the position, in the sorted tile, of the warp's first element with this digit.
     """

@@ -187,7 +187,7 @@ def _padded_size(arguments: Any) -> float:
 
 
 def einsum_products(arguments: Any) -> float:
-    """Estimate the work of a call of `numpy.einsum`: the number of products of elements that it adds up if the option `optimize` is off.
+    """Estimate the work of a call of `numpy.einsum` as the number of element products to add up. The option `optimize` is assumed to be off.
 
     This is the product of the lengths of all subscripts. The result is infinity for subscripts with an ellipsis, and
     for arguments other than subscripts and arrays.

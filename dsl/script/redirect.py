@@ -154,7 +154,7 @@ script_function.when_native.append(install_native)
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the module that the current `import` statement of a frame names. For a call of ``__import__``, return "numpy"."""
+    """Return the name of the module that a Python frame is about to import. For a call of ``__import__`` instead of a statement, return "numpy"."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"

@@ -119,7 +119,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split the first inner loop of a loop nest into blocks. Return a description of the split, and the loop nest with an outer loop over blocks."""
+    """Split the outermost of a nest's inner loops into blocks. Return a description of the split, and a new nest with an outer loop over blocks."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

@@ -123,7 +123,7 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether a CPU kernel should reduce across results: each vector lane then computes another result, not a part of the same result."""
+    """Return whether a CPU reduction should compute a different result in each vector lane. Otherwise, the lanes compute parts of one result."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _distinct_accesses(group) if isinstance(node, Expr)]
 

@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return whether kernels of a new plan may be specialized for exact array sizes. Callers set `back` if these sizes have occurred repeatedly."""
+    """Return whether a new plan's kernels may be compiled for exact array sizes only. Pass ``back=True`` if these sizes have occurred repeatedly."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -234,10 +234,10 @@ def note_kernels(form: Form, count: int) -> None:
 
 
 def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
-    """Return whether a graph's plan is worth keeping for other array sizes too. If so, planning records (traces) how it uses the sizes.
+    """Return whether a graph's plan is worth keeping for other array sizes too.
 
-    A form that has occurred before must be traceable, and have fewer than `VARIANTS` such plans. A new form must be
-    short, and `at_once` must be true. The form counts as known from now on, unless it has over `NODES` expressions.
+    Creating such a plan requires tracing how planning uses sizes. A form that has occurred before must be traceable, and have fewer than `VARIANTS`
+    such plans. A new form must be short, and `at_once` must be true. It counts as known from now on, unless it has over `NODES` expressions.
     """
     known = _known.get(form.key)
     if known is not None:

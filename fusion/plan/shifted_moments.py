@@ -94,9 +94,9 @@ def _reduction_read(task: Task, at: int, find: Callable[[Expr], Task | None]) ->
 
 
 def _same_values(task: Task, values: list[int], centre: Task) -> bool:
-    """Return whether two tasks reduce the same elements, with the same loops and dtype. `centre` computes a mean or maximum, which `task` subtracts.
+    """Return whether two reduction tasks, `task` and `centre`, process the same elements with the same loops and dtype.
 
-    `values` are the instructions of `task` that compute the elements before the shift is subtracted.
+    `centre` computes a mean or maximum. `task` subtracts it from the elements that the instructions `values` compute.
     """
     if (centre.loops, centre.target, centre.node.dtype) != (task.loops, task.target, task.node.dtype):
         return False

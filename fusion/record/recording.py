@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Check if a recording of `count` operations has reached the length limit of one of its loops. If so, end it at the loop's next iteration."""
+    """If a recording of `count` operations is too long for one of the loops in it, end the recording at the next iteration of this loop."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:

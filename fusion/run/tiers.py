@@ -289,7 +289,7 @@ def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, 
 
 
 def _raise_limit(form: FormCost, start: float, end: float) -> None:
-    """Raise the maximum array size for immediate execution until a background process has compiled the program.
+    """Raise the maximum array size for immediate execution. The raised limit holds while a background process compiles the program.
 
     The limit is raised if interpretation takes most of the time and the arrays do not exceed the raised limit. The run
     began at `start` and ended at `end`.

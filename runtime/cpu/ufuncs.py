@@ -106,7 +106,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Return a dict whose keys are operand dtypes of a ufunc. Each value is a pair: the index and the result dtypes of the first such loop."""
+    """Find the first inner loop of a ufunc for each combination of operand dtypes. Map the operand dtypes to the loop's index and result dtypes."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")

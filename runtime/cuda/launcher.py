@@ -102,7 +102,7 @@ class CudaLauncher:
         return self._holds_code and self._holds_code.call
 
     def by_table(self, starts: Sequence[RecordedLaunch], table: list[Any], stream: CudaStream | None) -> None:
-        """Launch kernels one by one through the driver's table of Python functions. This is the fallback if no native code can launch them."""
+        """Launch kernels one by one, by calling CUDA driver functions from Python. This is the fallback if there is no native code for launches."""
         for start in starts:
             arguments = start.arguments[:]
             for argument, slot, offset in start.patches:

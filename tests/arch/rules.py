@@ -187,7 +187,7 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports with which a layer loads another layer's submodules. It may load only the other layer's package, called its face."""
+    """Return the imports that bypass a layer's face. The face is the layer's package. Other layers must not import the package's submodules."""
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")

@@ -109,7 +109,7 @@ def test_nobody_waits_for_a_build_that_was_interrupted() -> None:
     reason="Python 3.14 may raise KeyboardInterrupt between a lock's acquisition and its block",
 )
 def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
-    """Test that a build in the cache can be repeated after an interrupt at any moment: the interrupt must leave all locks released."""
+    """Test that an interrupt during a build of a cache entry leaves no lock held, so that another call can build the entry."""
     gc.disable()  # an interrupt during a garbage collection would be ignored
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     pick, cache, interrupted = random.Random(0), CodeCache(), 0

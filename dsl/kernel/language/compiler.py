@@ -427,7 +427,7 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value that ``make()`` creates. In a recursive function, return a hidden parameter with which the callers pass this value."""
+        """Return a value visible in the current function. A recursive function has a hidden parameter for it. Elsewhere, `make` creates it."""
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

@@ -256,9 +256,9 @@ def _device_function(
 
 
 def _declare(c: Compiler, name: str, descriptor: Descriptor, abi: str) -> Any:
-    """Declare the parameters that pass one argument to a device function, such as the two parts of a complex number. Return the argument's value.
+    """Declare the parameters for one argument of a device function, and return the argument's value.
 
-    With the abi "row", which the op table uses, a complex number is one parameter.
+    A complex number has two parameters, for its parts. With the abi "row", which the op table uses, it has one.
     """
     if abi != "row":
         return declare(c, name, descriptor)

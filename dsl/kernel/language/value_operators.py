@@ -181,9 +181,9 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """If the dtype of `value` cannot hold the int `other`, return a constant that compares to `other` like `value` does. Otherwise, return `value`.
+    """Return the value to compare with the int `other`: a constant if `other` is out of range for the dtype of `value`, otherwise `value` itself.
 
-    If an integer dtype cannot hold `other`, all its numbers compare alike. The constant is the least of them.
+    All numbers of the dtype compare alike with such an int. The constant is the least of them, so the result is the same.
     """
     if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
         limits = np.iinfo(value.dtype)

@@ -195,7 +195,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function as `compile` does. Return its code as a list of one item, and the result type.
+    """Compile a function, and return all its code in a list, together with the result type. The list has one item: the code that `compile` returns.
 
     Examples
     --------

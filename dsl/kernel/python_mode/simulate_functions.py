@@ -249,7 +249,7 @@ class _Forms:
 
 
 def with_kernel_names(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a copy of a function for execution in Python, in which some names refer to substitutes. If none do, return the function itself."""
+    """Copy a function for execution in Python, and replace some variables that the copy uses. If nothing is replaced, return the function itself."""
     if not isinstance(function, FunctionType):
         return function
     forms = _Forms()

@@ -108,7 +108,7 @@ ZIGGURATS: dict[str, tuple[str, int, dict[str, object]]] = {
 
 
 def method_texts() -> dict[str, Any]:
-    """Return the LLVM text of the methods that draw random numbers. The dict maps placeholders in `streams.ll` to the texts that replace them.
+    """Return a dict that maps placeholders in the file `streams.ll` to LLVM text. The texts implement the methods that draw random numbers.
 
     The method "random" is not included.
     """

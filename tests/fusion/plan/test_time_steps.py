@@ -141,7 +141,7 @@ def changed(u: Any) -> Any:
 
 
 def narrower(u: Any) -> Any:
-    """Apply four time steps to an array. Return the whole array, and a multiple of the array without its last two columns."""
+    """Apply four time steps to the array `u`. Return `u` and ``u[:, :-2] * 2``."""
     for _ in range(4):
         u[1:-1, 1:-1] = _five_points(u)
     return u, u[:, :-2] * 2
