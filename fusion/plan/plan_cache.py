@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return whether a new plan's kernels may be compiled for exact array sizes only. Pass ``back=True`` if these sizes have occurred repeatedly."""
+    """Return which kernels of a new plan may be compiled for exact array sizes only. Pass ``back=True`` if these sizes have occurred repeatedly."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
