@@ -320,7 +320,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points. The loop ends when all its threads have left the kernel."""
+        """Emit a `repeat` loop with synchronization points. The body is repeated while at least one thread stays in the loop."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")
