@@ -38,7 +38,7 @@ def arrays_of(elements):
 
 
 def arguments_of(arrays):
-    """Return a dict from descriptions, such as "x, 2", to tuples of arguments."""
+    """Return tuples of call arguments in a dict. The key of each tuple describes it: the key of `(x, 2)` is "x, 2"."""
     x, m, i, b = arrays.values()
     return {
         "x": (x,), "x, x": (x, x), "x, 2": (x, 2), "m": (m,), "m, m": (m, m), "m, 0": (m, 0), "m, 1": (m, 1),
@@ -82,7 +82,7 @@ def seconds_per_call(function, values):
 
 
 def main(elements, only):
-    """Return the seconds per call by name.
+    """Measure the calls, and return a dict that maps the name of each call to its time in seconds.
 
     `only` selects calls by parts of their names. Calls that NumPy does not support are left out.
     """

@@ -182,7 +182,7 @@ def run(kernel: Any, inputs: list[np.ndarray], expected: np.ndarray, work: float
 
 
 def measure(bodies: int = 0, size: int = 0) -> dict[str, str]:
-    """Measure both kernels, and return the results as text by name."""
+    """Measure both kernels. Return a dict: each key names a kernel and an implementation, and the value is the result as text."""
     large = wf.default_device().name.startswith("cuda")
     bodies = bodies or (1 << 16 if large else 1 << 12)
     size = size or (2048 if large else 256)

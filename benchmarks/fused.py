@@ -269,7 +269,7 @@ def take_turns(
 
 
 def one_turn(call: Call, timer: Timer | None, times: int) -> tuple[float, float | None]:
-    """Return the mean milliseconds per call by the host's clock and by the timer.
+    """Measure the mean time per call in milliseconds, both with the host's clock and with `timer`, which uses the GPU's clock.
 
     Without a timer, the second time is None.
     """
@@ -370,7 +370,7 @@ def as_markdown(results: Sequence[Result], facts: dict[str, Any]) -> str:
 
 
 def as_json(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Return the results for a JSON file, with the times of all turns."""
+    """Convert each program's results to a dict for a JSON file. The dict contains every measured time."""
     return [
         {
             "program": r.program,

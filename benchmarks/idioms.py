@@ -119,7 +119,7 @@ def memory_order(x, out):  # type: ignore[no-untyped-def]
 
 
 def product(a, b, out):  # type: ignore[no-untyped-def]
-    """Multiply matrices with one element of the result per thread."""
+    """Compute a matrix product. Each thread computes one element of the result."""
     j, i = cuda.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         own = np.float32(0)

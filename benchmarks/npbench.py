@@ -104,7 +104,7 @@ def load(spec: Mapping[str, Any]) -> Subject:
 
 
 def growing(info: Mapping[str, Any]) -> bool:
-    """Return whether a program is assumed to amplify rounding errors, because NPBench states tolerances for it."""
+    """Return whether NPBench states error tolerances for a program. Such a program is assumed to amplify rounding errors."""
     return "rtol" in info or "norm_error" in info
 
 

@@ -131,7 +131,7 @@ OPERATIONS = {**ELEMENTWISE, **REDUCTIONS, **OTHERS}
 
 
 def shapes(elements: int) -> dict[str, tuple[int, ...]]:
-    """Map names to seven shapes, each of which has about `elements` elements."""
+    """Return seven array shapes, in a dict whose keys are the names of the shapes. Each shape has about `elements` elements."""
     side, edge, few = math.isqrt(elements), round(elements ** (1 / 3)), min(100, math.isqrt(elements) // 3)
     return {
         "1-D": (elements,),

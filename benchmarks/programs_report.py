@@ -177,7 +177,7 @@ class Report:
         write(self.folder, f"{self.name}.svg", self.picture(outcomes))
 
     def picture(self, outcomes: Sequence[Outcome]) -> str:
-        """Return an SVG chart with two ratios for each program: NumPy's time over weft's, and over the best port's."""
+        """Return an SVG chart of speedups over NumPy. Each program has a bar for weft, and a bar for its fastest port (such as a Numba version)."""
         groups: dict[str, dict[str, float]] = {}
         for o in outcomes:
             best, ratio = best_port(o, self.ports), o.ratio()

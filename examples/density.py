@@ -10,7 +10,7 @@ import numpy as np
 
 
 def density_at(node_x, node_y, x, y, width):
-    """Return the density of the points (x, y) at the nodes. The coordinates of the nodes are column vectors."""
+    """Estimate a density from the points (x, y), and return its value at each node. The coordinates of the nodes are column vectors."""
     squares = (node_x - x) ** 2 + (node_y - y) ** 2
     bumps = np.exp(-squares / (2.0 * width**2)) / (2.0 * np.pi * width**2)
     return bumps.mean(axis=1)

@@ -319,7 +319,7 @@ _caches: dict[tuple[str, int], DiskCache] = {}
 
 @cache
 def fixed_path(path: str) -> str:
-    """Return a path as an absolute path. A relative path refers to the working directory at its first use."""
+    """Return the absolute path for `path`. Later calls with the same path return the same result, even if the working directory has changed."""
     return os.path.abspath(path)
 
 

@@ -234,7 +234,7 @@ class Device(Services):
         raise TypeError(f"the host cannot access the memory of {self}")
 
     def prepare(self, launches: Sequence[Launch]) -> PreparedLaunches | None:
-        """Prepare a plan's kernels, or return None if `launch` must start each kernel."""
+        """Return an object that starts all given kernels in one call. Return None if the caller must start each kernel with the method `launch`."""
         return None
 
     def prepare_grid(

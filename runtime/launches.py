@@ -47,7 +47,7 @@ class PreparedLaunches(Protocol):
     """Protocol for a sequence of prepared kernel launches that start together."""
 
     def run(self, table: list[Any]) -> None:
-        """Start the kernels on the buffers in a table.
+        """Start the prepared kernels. They take their buffers and their scalar arguments from the list `table`.
 
         The last item of the table is the number of launches that were already started when an interrupt occurred. A
         synchronous device updates this number, and starts only the remaining launches.

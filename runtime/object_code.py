@@ -14,7 +14,7 @@ REGISTER_AIMS = "// registers: "
 
 @dataclass(frozen=True, slots=True)
 class ObjectCode:
-    """The compiled code of a kernel, or other data in the disk cache.
+    """A compiled kernel, in a form that the disk cache can store. The class is also used for other cache entries, such as plans.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BlockSchedule(NamedTuple):
 
     @classmethod
     def of(cls, code: ObjectCode) -> BlockSchedule:
-        """Return the block schedule of a kernel's object code. For a user-written kernel, `threads` is 0."""
+        """Create a block schedule from the launch parameters of a compiled kernel. For a user-written kernel, the schedule's field `threads` is 0."""
         launch = code.launch
         most = launch.get("most_blocks", 0)
         limits = launch.get("row_limits")

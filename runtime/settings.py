@@ -188,10 +188,7 @@ def setting(name: str) -> Any:
 
 
 def set_variables() -> dict[str, str]:
-    """Return a dict of the environment variables that start with ``WEFT_``.
-
-    The text of a variable for an unknown setting includes a note.
-    """
+    """Return all ``WEFT_*`` environment variables that are set, as a dict. If a variable does not name a setting, its value includes a note."""
     import difflib  # (only reports need it)
 
     known = [row.env for row in TABLE]

@@ -104,7 +104,7 @@ class ControlEmitter(Writer):
         ]
 
     def scope(self, operation: Operation) -> None:
-        """Emit the block of a scope. A `leave` operation with the scope's label branches to the end of the block."""
+        """Emit the code of a scope, followed by an LLVM label. A `leave` operation that names this scope jumps to the label."""
         behind = f"behind{self.fresh_number()}"
         self.scopes.append((operation.attributes["label"], behind))
         self.block(operation.regions[0])

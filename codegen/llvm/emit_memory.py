@@ -13,7 +13,7 @@ REGISTER = 64  # bytes of a vector from which elements are extracted
 
 
 def array_alignment(dtype: np.dtype, count: int) -> int:
-    """Return the alignment in bytes of local memory or of a table with `count` elements."""
+    """Return the alignment (in bytes) of an array with `count` elements. The array is a local variable or a table of constants."""
     return dtype.itemsize if count == 1 else 16
 
 

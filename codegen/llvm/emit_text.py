@@ -367,7 +367,7 @@ class Writer:
         return self.dialect.pointer(type) if isinstance(type, Pointer) else scalar_type(type)
 
     def as_integer(self, text: str, dtype: np.dtype) -> str:
-        """Return the bits of a value as an integer with as many bits."""
+        """Emit a bitcast of a float to an integer of the same size, and return the result. Return any other value unchanged."""
         return self.line(f"bitcast {scalar_type(dtype)} {text} to i{bit_width(dtype)}") if dtype.kind == "f" else text
 
     def from_integer(self, text: str, dtype: np.dtype) -> str:

@@ -35,7 +35,7 @@ FULL = "-1"  # the mask of all lanes
 
 
 class CoroutineDialect(GridDialect):
-    """The dialect of a thread's coroutine, which suspends at synchronization points."""
+    """The part of the LLVM emitter (a dialect) for threads that run as coroutines. A coroutine suspends at each synchronization point."""
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)

@@ -40,7 +40,7 @@ class InterruptPolls(NoPolls):
         emitter.metadata.append(f'{_WEIGHTS} = !{{!"branch_weights", i32 1, i32 {INTERVAL}}}')
 
     def end_iteration(self, body: Block) -> None:
-        """If an iteration of a `for` loop may take long or may exit the loop, emit code that counts the iteration."""
+        """Emit code that counts an iteration of a `for` loop, for regular interrupt polls. Emit nothing if LLVM might vectorize the loop."""
         if self._may_last(body):
             self.count(1)
 

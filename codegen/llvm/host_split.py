@@ -219,10 +219,10 @@ class SplitEmitter(BarrierEmitter):
         return self.line(f"sub nsw i64 {before}, {self.widened(self.span[0], 'zext nneg')}")
 
     def limits_of(self, guards: RunGuards, taken: tuple[str, str] | None, before: str) -> Range:
-        """Return a function that takes an axis, and emits code for the range of thread indices that `guards` allows.
+        """Return a function that emits the bounds of a loop over thread indices. The loop omits threads that `guards` excludes.
 
-        The function returns the start, the stop and the step. `taken` is the range of thread numbers to which the range
-        is limited, or None. The number of a thread is `before` plus its number in the block.
+        The function takes the axis of the loop, and returns the start, the stop and the step. `taken` is the range of thread
+        numbers to which the loop is limited, or None. The number of a thread is `before` plus its number in the block.
         """
 
         def limits(axis: int) -> tuple[str, str, str]:
@@ -320,7 +320,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a `repeat` loop with synchronization points. The body is repeated while at least one thread stays in the loop."""
+        """Emit a loop that contains synchronization points. At the end of an iteration, it repeats if any of its threads has not left the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")

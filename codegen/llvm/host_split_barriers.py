@@ -57,7 +57,7 @@ class BarrierEmitter(ArrayEmitter):
         self.ranges[branch] = self.line(f"load i64, ptr {first}, align 8"), self.line(f"load i64, ptr {end}, align 8")
 
     def load_mask(self, branch: Branch, warp: str) -> str:
-        """Emit a load of the elements of a branch's mask that belong to the threads of a warp."""
+        """Emit a load of 32 mask bytes: one byte for each thread of a warp. A byte states whether the thread takes the branch."""
         return self.line(f"load {MASK}, ptr {self.slot(self.masks[branch], MASK, warp)}, align 32")
 
     def store_contribution(self, operation: Operation) -> None:
@@ -246,7 +246,7 @@ class BarrierEmitter(ArrayEmitter):
             yield thread, self.line(f"and i32 {self.line(f'trunc i64 {thread} to i32')}, 31")
 
     def load_result(self, operation: Operation) -> None:
-        """Emit a load of the result of a synchronization point for the current thread."""
+        """Emit code that loads the value that a warp operation (a vote, a reduction or a shuffle) returns to the current thread."""
         match operation.opcode:
             case "vote":
                 text = self.load_vote(operation)

@@ -207,7 +207,7 @@ def _optimized(text: str, target: Target, with_library: bool) -> tuple[llvm.Modu
 
 
 def _build(kernel: Kernel, target: Target) -> tuple[Kernel, llvm.ModuleRef, str]:
-    """Return a kernel after all passes, its optimized LLVM module, and its PTX.
+    """Compile a kernel to PTX. Return three things: the kernel in its final form (after all passes), the optimized LLVM module, and the PTX.
 
     If the kernel has register limits to try, the last line of the PTX lists them for the PTX assembler.
     """

@@ -136,7 +136,7 @@ def load(emitter: Emitter, operation: Operation) -> bool:
 
 
 def store(emitter: Emitter, operation: Operation) -> bool:
-    """Emit a store with a cache operator, or return False for other stores."""
+    """If a store has a cache operator, emit it as inline PTX, and return True. Otherwise, emit nothing, and return False."""
     if not (hint := _hint(operation)):
         return False
     where, dtype = _access(emitter, operation)

@@ -68,7 +68,7 @@ class Implications:
         self._follow(kernel.body.operations, ChainMap())
 
     def _follow(self, operations: Iterable[Operation], held: Held) -> bool:
-        """Record the contents of variables at each load. Return False if a `leave` ends the block, otherwise True."""
+        """Walk through operations in order. At each load of a variable, record the variable's contents. Return False if a jump skips the last operations."""
         for o in operations:
             if o.opcode == "leave":
                 return False
@@ -157,7 +157,7 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` equals `start`, the contents of a variable at the start of a loop iteration.
+        """Return whether `value` is what a loop variable contains when an iteration begins. The parameter `start` represents these contents.
 
         The contents at the start of an inner loop's iteration also count, if they were `start` before the inner loop.
         """
@@ -234,7 +234,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether a bool variable cannot have the value `truth` if a branch condition has the value `taken`."""
+        """Return whether the equations `content == truth` and `condition == taken` contradict each other. All four values are bools."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth

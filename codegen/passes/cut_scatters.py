@@ -65,7 +65,7 @@ class _Scatter:
 
     @classmethod
     def find(cls, loop: Operation) -> _Scatter | None:
-        """Return the description of a scatter loop, or None for other loops and for cheap computations."""
+        """Return a description of a loop that scatters computed values, if it is worthwhile to split the loop. Otherwise, return None."""
         if loop.opcode != "for" or loop.attributes["role"] != "serial" or loop.results:
             return None
         if loop.attributes.get("step", 1) != 1 or "step_from" in loop.attributes:

@@ -311,9 +311,9 @@ class _Writer:
     # -- loops ----------------------------------------------------------------------------------
 
     def in_loop(self, one: Callable[..., Value], given: Sequence[tuple[Value, ...]]) -> Sequence[Value]:
-        """Emit a loop that calls the function `one` for each item in `given`. Return the results of the calls.
+        """Emit a loop that computes one result for each tuple of operands in `given`, and return the results.
 
-        This code seldom runs, and a loop keeps it small.
+        The function `one` emits the body of the loop. This code seldom runs, and a loop keeps it small.
         """
         if len(given) == 1:
             return [one(*given[0])]

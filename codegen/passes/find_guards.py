@@ -198,7 +198,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Find comparisons in a run (code between barriers) that the inequalities in `facts` decide. Return their results."""
+        """Search the code section `run` for comparisons whose results follow from the inequalities in `facts`. Return these results."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth

@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """If an operation computes a count, return the opcodes of the count's terms and factors, such as "thread_index". Otherwise, return None.
+        """Return the opcodes of the inputs of an index computation, such as "thread_index" or "block_size". Return None for other operations.
 
-        A count is a sum or product of sizes, positive constants, and thread or block indices. It grows with the indices. For
-        a count of many terms, also return None.
+        The computed index (a *count*) is a sum or product of sizes, positive constants, and thread or block indices. It grows
+        with these indices. For a count of many terms, also return None.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):
@@ -283,10 +283,10 @@ def _can_wait(o: Operation) -> bool:
 
 
 def _is_short(repeat: Operation) -> bool:
-    """Return whether a thread should execute several iterations of a loop before other threads run.
+    """Return whether the body of a loop is short and simple. A thread executes several iterations of such a loop before other threads run.
 
-    It should if the loop has few operations, and changes only the thread's own variables, such as a sum, or integers by
-    atomics whose order does not matter, such as the counts of a histogram.
+    Such a body has few operations, and changes only the thread's own variables, such as a sum, or integers by atomics
+    whose order does not matter, such as the counts of a histogram.
 
     Each thread then has several memory reads in flight, and loads and stores its variables less often.
     """
@@ -350,7 +350,7 @@ class _Sharer(Rewriter):
         self.cut: Operation | None = None  # operation of the open loop before which the threads synchronize
 
     def replace(self, b: KernelBuilder, o: Operation, operands: list[Any]) -> list[Any] | None:
-        """Replace a load of a shared loop's counter by the counter's current value. Remove stores to such a counter. Copy other operations."""
+        """Replace loads of a loop's old counter by an index based on the new, shared counter. Remove stores to the old one. Copy other operations."""
         if o is self.cut:
             b.emit("barrier")
         index = self.indices.get(o.operands[0]) if o.opcode in ("load", "store") else None

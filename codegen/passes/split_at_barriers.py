@@ -177,7 +177,7 @@ def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Opera
 
 
 def is_pure(operation: Operation) -> bool:
-    """Return whether an operation has no side effects, and always the same result.
+    """Return whether an operation is pure: it has no side effects, and its repetition gives the same result.
 
     The result may depend on the operands, the thread and the launch.
     """
@@ -361,7 +361,7 @@ class _Splitter:
         return is_pure(o) and not self.uniform.differs(o.results)
 
     def cut(self, block: Block, again: bool, branch: Branch | None = None) -> None:
-        """Divide a block's operations into steps: runs, synchronization points and other operations."""
+        """Divide a block of operations into steps. Successive operations that each thread executes form one step. Any other operation is its own step."""
         steps: list[Step] = []
         run: Run | None = None
         for o in block.operations:

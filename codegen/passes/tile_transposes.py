@@ -140,7 +140,7 @@ class _Tiling:
         return tiles
 
     def _copied(self, value: Value, known: dict[Value, Value]) -> Value:
-        """Emit a copy of a value's computation, with the values in `known` replaced."""
+        """Emit the computation of a value once more, with some inputs replaced. The dict `known` maps old inputs to new ones."""
         return copy_of(self.builder, value, self.made, known)
 
     def _along(self) -> list[Operation]:

@@ -80,7 +80,7 @@ class _Tracer(Rewriter):
             self.event(builder, TraceSite(kind, self.texts[operation], numbers=1), mask)
 
     def event(self, builder: KernelBuilder, site: TraceSite, *operands: Value) -> None:
-        """Register a new site for an instrumented operation, and emit the operation's `trace`."""
+        """Emit a `trace` operation, which records an event when the kernel runs. Add `site`, a description of the traced operation, to `self.sites`."""
         self.sites.append(site)
         builder.emit("trace", operands, (np.dtype(bool),), site=len(self.sites) - 1, align=site.align)
 

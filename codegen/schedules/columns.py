@@ -43,9 +43,9 @@ FEW_BLOCKS = 256
 
 @dataclass(frozen=True, slots=True)
 class ColumnReduction(Decision):
-    """The parameters of this schedule: the numbers of adjacent threads and of columns per thread.
+    """The parameters of this schedule: `side` adjacent threads share a row, and each thread processes `lanes` adjacent columns.
 
-    If the number of threads is 0, the launch determines the number.
+    If `side` is 0, the launch determines the number of threads.
     """
 
     side: int
@@ -86,7 +86,7 @@ def _side(count: int, items: int, lanes: int) -> int:
 
 
 def threads_below(count: int, items: int) -> int:
-    """Return the number of threads below one another in a block. These threads reduce one column together.
+    """Return how many threads of a block share the reduction of one column.
 
     The order of the reduction depends on this number, which is also the stride, in rows, of each of these threads.
     """
@@ -101,7 +101,7 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """If a kernel reduces columns of arrays, return its reduction loops in a `RowNest`. Otherwise return None."""
+    """If a kernel reduces columns of arrays, return its reduction loops. Otherwise, return None. (A `RowNest` can also describe loops along columns.)"""
     if not nest.levels:
         return None
     row = find_row(nest)

@@ -178,7 +178,7 @@ class LaneWriter:
         index: Value,
         steps: dict[Value, int | None] | None = None,
     ) -> None:
-        """Copy operations for all elements of a thread, with loads first and stores last.
+        """Emit the operations once for each element that a thread computes. In the emitted code, loads come first and stores come last.
 
         A load stays after a store that may alias it. `steps` gives the growth of values with `index`, if some of them
         are computed by other operations.
@@ -189,7 +189,7 @@ class LaneWriter:
             self._copy_run(run, slots)
 
     def _runs(self, operations: list[Operation]) -> Iterator[list[Operation]]:
-        """Yield groups of operations to copy together. Within a group, no load follows a store to the same memory."""
+        """Divide operations into successive groups. In a group, no load reads memory that an earlier store of the group may change."""
         run: list[Operation] = []
         stored = False
         for operation in operations:
@@ -251,7 +251,7 @@ class LaneWriter:
             values.update(zip(operation.results, made, strict=True))
 
     def _choose(self, operation: Operation, values: dict[Value, Value], valid: Value | None) -> Sequence[Value]:
-        """Emit, for one lane, an `if` that only selects between values. An invalid lane gets zeros."""
+        """Emit a copy of an `if` operation for one lane. If the lane has no element at run time (`valid` is false), the results are zeros."""
         w, outside = self.w, self.w.map
         w.map = {**outside, **values}
 

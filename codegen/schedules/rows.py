@@ -145,7 +145,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> E
 
 
 def decide(kind: type[EachRow], kernel: Kernel, row: RowNest, sizes: Mapping[str, int], registers: int) -> EachRow:
-    """Return the parameters for rows of the length in `sizes`. A row that fits into registers is kept there."""
+    """Choose the parameters of this schedule, such as the number of threads per row. They depend on the row length, which is in `sizes`."""
     length = sizes[row.stop.name]
     threads, whole = threads_of(length), length % row.lanes() == 0
     vectors, _ = aligned_vectors(kernel, row.loop_bodies(), sizes, row.lanes(), row.stop, exact=True)

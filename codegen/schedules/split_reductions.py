@@ -102,7 +102,7 @@ def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> S
 
 
 def write(kernel: Kernel, nest: Nest, decision: SplitReduction, target: Target) -> Kernel:
-    """Lower a merged kernel (both steps of a long reduction) to a threaded kernel for the GPU."""
+    """Lower a long reduction to one GPU kernel. Each block computes a partial result, and the last block to finish combines all partial results."""
     (nest, partial), (rest, final) = find_parts(kernel)
     w = ThreadWriter(kernel, nest, GPU.wide_block)
     w.bind(nest.levels, w.block)

@@ -200,9 +200,9 @@ class _Tile:
     def _slots(
         self, writer: LaneWriter, along: Value, across: Value, first: Value, start: Value, length: Value, count: Value
     ) -> list[Slot]:
-        """Return this thread's vectors along one loop, starting at `first`.
+        """Return this thread's share of a tile, as a list of vectors (slots). Each vector extends along the axis of the loop index `along`.
 
-        The vectors' positions along the other loop start at `start`.
+        The tile starts at `first` along this axis, and at `start` along the other axis, whose loop index is `across`.
         """
         w = self.w
         begin, slots = w.compute("add", first, self.near), []

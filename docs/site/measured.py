@@ -68,7 +68,7 @@ def on_a_gpu() -> str:
 
 
 def large_programs() -> str:
-    """Return the section of the page that compares weft with NumPy and other libraries, on large programs."""
+    """Return the section about large programs. Its table compares the times of weft with those of NumPy and other libraries."""
     found = load("cpu/fused-2")
     said = found["summary"]
     return (

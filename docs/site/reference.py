@@ -191,7 +191,7 @@ def error_page(names: dict[str, PublicName]) -> str:
 
 
 def command_page() -> str:
-    """Return the page of the command line, from its parser."""
+    """Return the reference page of the command `weft`. The text is generated from the command's argument parser."""
     text = heading("Commands", "The commands ``weft`` and ``python -m weft`` are equivalent.")
     (commands,) = [a for a in make_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)]
     said = {action.dest: action.help for action in commands._choices_actions}  # type: ignore[attr-defined]

@@ -98,9 +98,9 @@ def _test(mask: Any, ndim: int) -> Expr:
 
 
 def _justifies_scan(array: Array, mask: Any, values: int) -> bool:
-    """Return whether an array's masked elements should be assigned by a scan.
+    """Return whether ``array[mask] = x`` should use a scan (prefix sum) of the mask. The scan gives each selected element its index in `x`.
 
-    The mask must select `values` elements. On the CPU, it must also select at least one element in `SPARSE`.
+    The mask must select `values` elements, the length of `x`. On the CPU, it must also select at least one element in `SPARSE`.
     """
     taken = _count(mask) if isinstance(mask, Array) else int(np.count_nonzero(mask))
     return taken == values and (array._storage.device.name != "cpu" or taken * SPARSE >= mask.size)

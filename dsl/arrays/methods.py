@@ -351,9 +351,9 @@ def byteswap(self: Array, inplace: bool = False) -> Array:
 
 
 def _is_on_gpu(values: Array, kind: np.dtype) -> bool:
-    """Return whether an array is only in GPU memory, so that a kernel must reinterpret its bytes as the dtype `kind`.
+    """Return whether an array is only in GPU memory. If so, the caller reinterprets the bytes of its elements by a kernel, not by NumPy.
 
-    Return False for scalars, for arrays without elements, and if one of the dtypes is bool.
+    Return False for scalars, for arrays without elements, and if the array's dtype or the new dtype `kind` is bool.
     """
     plain = type(values) is not Scalar and values.size > 0 and "b" not in (values.dtype.kind, kind.kind)
     return plain and is_gpu(values.device) and values_of(values) is None

@@ -244,7 +244,7 @@ class KeyText(ObjectText):
         return self._t.new(f"call ptr (i64, ...) {self._known['PyTuple_Pack']}(i64 {len(items)}, {given})")
 
     def _load_context(self) -> str:
-        """Emit code that loads the call site and the recording, and return the LLVM name of the pending list."""
+        """Emit code that loads the caller's code position and the current recording. Return the LLVM name of the recording's list of pending work."""
         t, known = self._t, self._known
         frame = self._check(self._call("ptr", "PyEval_GetFrame", ""), "framed", "slow")
         code = self._hold("code", self._call("ptr", "PyFrame_GetCode", f"ptr {frame}"))

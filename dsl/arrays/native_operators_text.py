@@ -211,7 +211,7 @@ class _Operator(KeyText):
         self._show()
 
     def _assign(self) -> None:
-        """Emit code that replaces the first operand's value by the memoized expression, as `fusion.assign` does."""
+        """Emit code that records a write to the first operand, like `fusion.assign`. The written value is the expression found in the memo."""
         t, known = self._t, self._known
         self._branch_on_type("written", self._own, {"Array": "written.array"})
         t.label("written.array")

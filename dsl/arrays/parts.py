@@ -96,7 +96,7 @@ def owner_of(part: Part) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Create an example of a complex array that only a `Part` (like `x.real`) uses. Return the reference counts of the array and its storage."""
+    """Measure the reference counts of an array and its storage while only a `Part` (a view such as `x.real`) uses the array."""
 
     class Held:
         def __init__(self) -> None:

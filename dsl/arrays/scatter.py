@@ -101,7 +101,7 @@ def _reduce_in_blocks(op: str, kind: np.dtype, value: Expr, position: Expr, size
 
 
 def sum_in_any_order(value: Expr, position: Expr, size: int, *, fine: bool = False) -> Expr:
-    """Return the float64 sum of the floats at each index.
+    """Return an array of `size` float64 sums. Sum number k adds all elements of `value` for which `position` is k.
 
     The sums do not depend on the order of the additions. If `fine` is true, sums of float16 and float32 are as exact as
     those of float64.

@@ -80,7 +80,7 @@ class LineSampler:
             self._since = 0.0
 
     def built(self, note: BuildNote) -> None:
-        """Do nothing, because the samples already count the time of a compilation."""
+        """Ignore the notification that code was compiled. The sampled times already include the time of the compilation."""
 
     def _sample_all(self) -> None:
         while not self._done.wait(PERIOD):

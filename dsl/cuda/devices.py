@@ -494,7 +494,7 @@ cuda_runtime = Runtime()
 
 @contextmanager
 def defer_cleanup() -> Iterator[None]:
-    """Return a context manager that has no effect.
+    """Return a context manager that does nothing. It exists because programs for Numba call it to delay the release of memory.
 
     Weft always keeps freed memory for reuse.
 

@@ -145,7 +145,7 @@ def _overlap(ask: Callable[..., bool], a: Any, b: Any, max_work: Any) -> bool:
 
 
 def _in_memory(array: Array) -> Any:
-    """Return a NumPy array with the address range of an evaluated array."""
+    """Return a NumPy array that lies over the memory of an evaluated array. It serves only to compare memory addresses."""
     values = values_of(array)
     buffer = array._storage.buffer
     return _extent(array, buffer.address) if values is None and buffer is not None else values

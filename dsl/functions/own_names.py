@@ -204,7 +204,7 @@ class OwnNames(Mapping[str, Any]):
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions of this table by equivalent ones, also in weft's modules and in scripts."""
+        """Replace functions of this mapping by equivalent ones (such as native code). Weft's loaded modules and scripts then use these too."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced

@@ -158,9 +158,9 @@ def _or_nan(rows: Array, found: Any) -> Any:
 
 
 def _arrange_axes(found: Any, a: Array, axis: Any, more: int, keepdims: Any, out: Any) -> Any:
-    """Move the axes of the requested quantiles, the last axes of `found`, to the front. Apply `keepdims` and `out`.
+    """Bring the axes of computed quantiles into NumPy's order, and then apply the arguments `keepdims` and `out`.
 
-    `more` is the number of these axes.
+    The last `more` axes of `found` correspond to the requested quantiles. They are moved to the front.
     """
     kept = found.ndim - more
     if more and kept:

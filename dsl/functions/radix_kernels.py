@@ -122,7 +122,7 @@ def digit_of(order: BitOrder) -> Any:
 
 @device
 def count_in_warp(counters: Any, warp: Any, digit: Any) -> Any:
-    """Count one digit per lane of a warp in the warp's digit counters.
+    """Increment the counter of this lane's digit. Each warp has its own counters, one per digit.
 
     Return the number of the warp's earlier elements with this lane's digit.
     """
@@ -311,9 +311,9 @@ def make_find_moving(order: BitOrder) -> KernelDispatcher:
 
 @device
 def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
-    """Return the position, in the sorted row, of the tile's first element with this thread's digit.
+    """Return the position in the sorted row at which this tile's elements with a given digit begin. Earlier tiles provide their digit counts.
 
-    Return 0 for the first tile of a row, for which the position follows from the digit counts of the row.
+    The digit is the thread's index in the block. For a row's first tile, return 0: its positions follow from the digit counts of the row.
     """
     seen = np.uint32(0)
     other = tile

@@ -127,7 +127,7 @@ def reduce(
 
 
 def _is_scannable(op: str, kind: np.dtype) -> bool:
-    """Return whether an op has an identity element and, for operands of the dtype `kind`, results of the same dtype."""
+    """Return whether kernels can compute scans with an op. The op must have an identity element, and its results must keep the dtype `kind`."""
     return find_op(op).identity is not None and (op[:7] != "logical" or kind.kind == "b")
 
 

@@ -101,7 +101,7 @@ def _unique_by_sorting(ar: np.ndarray) -> np.ndarray:
 
 
 def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
-    """Return whether kernels can find the unique slices (rows) along an axis. They must be short, and on a GPU."""
+    """Return whether kernels can find the unique slices along an axis. The array must be on a GPU, and the slices must be short."""
     if not is_sorted_here(ar, None, "biuf") or not ar.ndim:
         return False
     n = ar.shape[normalize_axis(axis, ar.ndim)]
@@ -109,7 +109,7 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Sort values or rows. Also return their original indices, or None if neither `rows` nor `numbered` is true."""
+    """Sort an array's elements or, if `rows` is true, its rows. If `rows` or `numbered` is true, also return the original indices, else None."""
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:

@@ -1,4 +1,4 @@
-"""Ufuncs that weft composes from array functions, such as `divmod`, `vecdot` and `spacing`.
+"""Ufuncs that weft implements with functions of whole arrays. Examples are `divmod`, `vecdot` and `spacing`.
 
 In: operands, and outputs by position or as `out`. Out: recorded arrays. Invariant: NumPy handles rare options, and
 raises the errors for invalid operands.
@@ -44,7 +44,7 @@ class ComposedUfunc:
 
     @on_operands_device
     def __call__(self, *operands: Any, out: Output | None = ABSENT, **options: Any) -> Any:
-        """Apply the ufunc to operands, with output arrays in `out` or after the operands."""
+        """Apply the ufunc to its operands. As in NumPy, output arrays may follow the operands, or may be given as `out`."""
         inputs, outputs = self.wrapped.nin, self.wrapped.nout
         if out is ABSENT:
             out = None

@@ -41,7 +41,7 @@ On a GPU, a stable radix sort is used. NaNs are last in ascending and in descend
 
 
 def is_sorted_here(a: ArrayLike, axis: int | None, kinds: str = "biufc") -> bool:
-    """Return whether weft, instead of NumPy, should sort an array along an axis. The array must be on a GPU."""
+    """Return whether weft should sort an array with its own kernels instead of NumPy. The result is False unless the array is on a GPU."""
     if not isinstance(a, Array) or not is_gpu(a.device) or not a.size or dtype_kind(a.dtype) not in kinds:
         return False
     if axis is None:

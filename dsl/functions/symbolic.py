@@ -69,9 +69,9 @@ class SymbolicFunction:
         return value, columns[0] if self.single else tuple(columns)
 
     def _parts(self, number: int, value: Any) -> list[Any]:
-        """Return the values for the SymPy symbols of a parameter, as a list. The argument `value` contains these values.
+        """Split the argument `value` into a list with one value for each SymPy symbol.
 
-        The parameter at position `number` is a symbol, or a sequence or matrix of symbols.
+        The function's parameter at position `number` is a symbol, or a sequence or matrix of symbols. `value` is the argument for it.
         """
         entries = self.entries[number]
         if entries is None:

@@ -361,7 +361,7 @@ def from_numpy_result(result: Any, device: Device, given: Sequence[tuple[np.ndar
 
 
 def finish(result: object, device: Device, *operands: Any) -> Any:
-    """Convert a NumPy function's result to weft arrays. Views of operands become views of the operands' storages."""
+    """Convert a NumPy function's result to weft arrays. If the result is a NumPy view of an operand, return a weft view of this operand."""
     found = []
     for value in operands:
         for each in value if isinstance(value, (list, tuple)) else (value,):

@@ -1,4 +1,4 @@
-"""Immediate execution (tier 0) of writes, and of reads with index arrays or masks.
+"""Immediate execution (tier 0) of reads with index arrays or masks, and of writes with any kind of index.
 
 In: an array, an index, and a value to write. Out: for a read, the selected elements as a weft array, or `MISSED`; for a
 write, whether it was executed.
@@ -198,7 +198,7 @@ _WRITE_FEW = frozenset({"at", "fill_diagonal", "put"})
 
 
 def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Call a NumPy function that writes to its first argument, or return False if this is not possible immediately.
+    """Try to call a NumPy function that writes to its first argument, instead of recording the operation. Return whether it was called.
 
     The first argument must be small, unless the function writes only to few elements.
     """

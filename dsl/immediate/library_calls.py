@@ -37,9 +37,9 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return the number of positional arguments before the first one to which a NumPy function writes.
+    """Return how many positional arguments of a NumPy function precede its output argument, to which the function writes.
 
-    Return infinity if there is no such argument.
+    Return infinity if the function has no output argument.
     """
     index = index_of_out(function)
     return 0 if getattr(function, "__name__", "") in WRITERS else inf if index is None else index

@@ -128,7 +128,7 @@ class _Element(OperandText):
         return t.end()
 
     def _address_of(self, values: str) -> str:
-        """Emit code that computes the address of an element. The key is an integer, or a tuple of integers."""
+        """Emit code that computes the address of an array element from its index. The index is an integer or a tuple of integers."""
         t, known = self._t, self._known
         key = t.load("%given", 1, "ptr")
         kind = self._type(key)

@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return how to execute an operation that is alone (nothing fuses with it) on an array above the usual size limit."""
+    """Return the builtin's action for arrays above the usual size limit. It is for operations that stand alone: nothing is fused with them."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:

@@ -39,7 +39,7 @@ class IndexText(OperandText):
         t.do(f"br label %{name}.arrays")
 
     def _index(self, name: str, items: str, count: str, values: str) -> None:
-        """Emit code that converts an index with weft arrays to a tuple that NumPy accepts.
+        """Emit code that converts an array index to a tuple that NumPy accepts. In this tuple, NumPy arrays replace weft arrays.
 
         The index consists of integer arrays, lists of integers, integers, slices and, for small arrays, masks. For any
         other index, the code branches to ``give.up``.

@@ -88,7 +88,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return native code that calls a ufunc's inner loop for small arrays, and otherwise calls the builtin `following`.
+    """Return native code that calls a ufunc's inner loop directly for small arrays. In all other cases, it calls another builtin, `following`.
 
     Return `following` itself if floating-point flags cannot be read on this machine.
 
@@ -352,7 +352,7 @@ class _Loop(OperandText):
         return self._t.new(f"select i1 {back}, i64 {self._t.new(f'sub i64 0, {step}')}, i64 {step}")
 
     def _run(self, rows: str, columns: str) -> None:
-        """Emit code that calls the inner loop for each row, and returns the result."""
+        """Emit code that calls the ufunc's inner loop for each row. The emitted code then returns the result to the caller of the builtin."""
         t = self._t
         t.enter_if(f"icmp eq i64 {self._mode}, {Mode.IN_PLACE}", "in.place", "result")
         target, result_dtype = t.load(self._arrays, 0, "ptr"), t.load(self._entry, RESULT, "ptr")
@@ -443,7 +443,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _multiply(self) -> None:
-        """Emit code that multiplies two vectors or matrices, and returns the product."""
+        """Emit code that multiplies two vectors or matrices. The emitted code then returns the product to the caller of the builtin."""
         t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]

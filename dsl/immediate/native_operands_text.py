@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """The way to execute an operation that is alone (nothing fuses with it) on an array above the usual size limit."""
+    """The builtin's action for arrays above the usual size limit. It is for operations that stand alone: no other operation is fused with them."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array
@@ -382,7 +382,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that sets the flag `_shifted` if an array exceeds the usual size limit. Some dtypes have a higher limit, ``limit << bits``."""
+        """Emit code that sets a flag if an array has more elements than the usual limit. For some dtypes, the limit is shifted left (increased)."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)

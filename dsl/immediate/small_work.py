@@ -56,7 +56,7 @@ ANY_SIZE, LARGEST = 3, 40  # two bits, and the shift for which they stand
 
 
 def shifts_of_function(name: str) -> int:
-    """Return by how many bits a function's element limit is shifted left for each dtype, in the format of `shifts_of`."""
+    """Return the left shifts that enlarge a function's element limit for some dtypes. One integer holds all shifts, as in `shifts_of`."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
@@ -364,9 +364,9 @@ _RULED_BYTES = 64
 
 
 def immediate_bytes(name: str) -> int:
-    """Return a function's maximum array size for immediate execution, or 0 if only the element limit matters.
+    """Return the array size up to which a function is executed immediately (not recorded). If only the number of elements decides, return 0.
 
-    The size is in bytes per element of the limit. At call sites for which `was_evaluated_alone` is true, larger arrays
+    The size is in bytes, divided by the limit on elements. At call sites for which `was_evaluated_alone` is true, larger arrays
     may also be processed immediately.
     """
     if name in _PRODUCTS:

@@ -31,7 +31,7 @@ def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def _text() -> str:
-    """Return the LLVM IR of a function ``call(self, ...)``, the native getter of the property `Array.__class__`."""
+    """Return the LLVM IR of the native getter for the property `Array.__class__`."""
     t = Text()
     known = t.begin_builtin(NAME, (*_FUNCTIONS, "callers", "ndarray", "slow"))
     callers = known["callers"]

@@ -60,7 +60,7 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return `numpy.ndarray` for an array that a library inspects, otherwise the type of the value.
+    """Return the value of `Array.__class__`: `numpy.ndarray` if a library asks for it, and the real type of `value` otherwise.
 
     Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
     the argument with `numpy.asarray`.
@@ -103,7 +103,7 @@ _load = ExtensionFileLoader.exec_module
 
 
 def _load_extension(loader: ExtensionFileLoader, module: types.ModuleType) -> None:
-    """Load an extension module. Its imports of NumPy are not redirected, because this function of weft is their caller.
+    """Load an extension module. If the module imports NumPy, the import hook sees this function as the caller, and does not redirect the import.
 
     The functions of a module that belongs to the program are wrapped, because they may require NumPy arrays or write to
     their arguments.
@@ -144,7 +144,7 @@ _getters: list[Any] = [_seen_class]
 
 
 def install_native(native: types.ModuleType) -> None:
-    """Install native code for `Array.__class__`."""
+    """Compile a native getter for the property `Array.__class__`. It replaces the Python getter."""
     _getters.append(native.native_class(_seen_class))
     if builtins.__import__ is _hook:
         array.show_class(_getters[-1])

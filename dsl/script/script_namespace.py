@@ -33,7 +33,7 @@ is_program: Callable[[types.FrameType], bool] = lambda frame: False  # noqa: E73
 
 @cache
 def script_module(name: str) -> types.ModuleType:
-    """Return the version of a NumPy module for scripts on weft.
+    """Return a replacement for a NumPy module. Scripts that run on weft use it instead of the original module.
 
     The result is a plain module, because the interpreter finds attributes of plain modules fastest.
     """
@@ -78,7 +78,7 @@ def _public_name(theirs: Any, wrapped: types.ModuleType, key: str) -> tuple[str,
 
 @cache
 def find_all_names() -> None:
-    """Add all names to the dictionaries of scripts' main NumPy modules, for ``vars(np)``."""
+    """Look up every name in the main modules that replace NumPy in scripts. Their dictionaries are then complete, so that ``vars(np)`` works."""
     for module in ("numpy", "numpy.fft", "numpy.linalg", "numpy.random"):
         made = script_module(module)
         known = frozenset(vars(import_module(module)))
@@ -104,7 +104,7 @@ def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str]
 
 
 def _find(module: str, name: str, theirs: Any, own: Mapping[str, Any]) -> Any:
-    """Return the object for a name in a script's NumPy module, given NumPy's object `theirs`."""
+    """Return the object that a script gets for a name in a NumPy module. This is NumPy's own object `theirs`, or a replacement from weft."""
     if isinstance(theirs, types.ModuleType):
         return script_module(theirs.__name__) if theirs.__name__.startswith("numpy") else theirs
     if name in plain_names(module) or module == "numpy.typing":

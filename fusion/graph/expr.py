@@ -280,9 +280,9 @@ def map_(
 
 
 def with_operand(node: Expr, which: int, operand: Expr) -> Expr:
-    """Return a copy of an elementwise operation with `operand` in place of operand number `which`.
+    """Return a copy of an elementwise operation with one operand replaced. `which` is the position of this operand.
 
-    `operand` must have the shape of the operand that it replaces, and the dtype that the loop takes.
+    The new operand, `operand`, must have the shape of the operand that it replaces, and the dtype that the loop takes.
     """
     operands = (*node.operands[:which], operand, *node.operands[which + 1 :])
     return intern("map", node.op, operands, node.attrs, node.shape, node.dtype, node.location)
@@ -445,10 +445,10 @@ def scatter(
     op: str = "",
     location: Location | None = None,
 ) -> Expr:
-    """Return the array `previous` after the elements of `value` are written, in C order, at computed indices.
+    """Return an expression for an updated array: the array `previous`, with the elements of `value` written at computed indices.
 
-    `value` is broadcast to `shape`. The last write to an index wins. With `op` (such as "add"), each write is combined
-    with the element. If `op` is "same", all writes to an index have the same value, so their order is irrelevant.
+    `value` is broadcast to `shape`, and is written in C order: the last write to an index wins. With `op` (such as "add"),
+    each write is combined with the element. If `op` is "same", all writes to an index have the same value, so their order is irrelevant.
     """
     value = broadcast_to(cast(value, previous.dtype), shape)
     if not prod(shape):
@@ -484,7 +484,7 @@ def is_stream(node: Expr) -> bool:
 
 
 def is_draw(node: Expr) -> bool:
-    """Return whether an expression consists of random numbers: either a stream or a function of the element indices."""
+    """Return whether an expression draws random numbers. It does so by a call that fills a whole array, or by an elementwise random op."""
     return is_stream(node) or (node.kind == "map" and node.op.startswith("_random_"))
 
 

@@ -152,7 +152,7 @@ def strided_view(base: Any, shape: tuple[int, ...], strides: tuple[int, ...], of
 
 
 def disjoint(one: Affine, other: Affine, extents: Sequence[int]) -> bool:
-    """Return whether two flat indices certainly differ in every pair of iterations."""
+    """Return True if two flat index expressions certainly have no common value over all iterations of the loops. If in doubt, return False."""
     steps = [c for _, c in (*one[1], *other[1])]
     if not steps:
         return one[0] != other[0]

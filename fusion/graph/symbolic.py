@@ -342,7 +342,7 @@ class _Writer:
         )
 
     def product(self, index: int, times: int) -> int:
-        """Write a power with a positive integer exponent by repeated squaring."""
+        """Emit squarings and multiplications that raise the value with number `index` to the power of `times` >= 1. Return the result's number."""
         result = None
         while times:
             if times & 1:

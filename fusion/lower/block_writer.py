@@ -245,7 +245,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
-        """Emit a test of whether this block must write the step's result at the current point."""
+        """Emit the condition under which this thread block stores a step's result: the point at `coordinates` is in the block, not in its halo."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, coordinate in enumerate(coordinates):
@@ -303,9 +303,9 @@ class BlockWriter(BlockedStepsWriter):
         return self._numbered(("load", source, index), 1 + self.blocked.axes, lambda: self.builder.load(source, index))
 
     def _read_offset(self, node: Expr, form: Affine) -> IntVector | None:
-        """Return the offset from a step's current point to the element of `node` that the step reads in a ring buffer.
+        """Return the offset at which a step reads `node`: the element's coordinates minus the coordinates of the point that the step computes.
 
-        Return None unless `node` is in a ring buffer and the step reads it along all axes.
+        Return None unless the step reads `node` along all axes, and can read it from a ring buffer.
         """
         step, strides, walked = self.blocked.steps[self.number], contiguous_strides(node.shape), dict(form[1])
         if self.blocked.owner.get(node, node) not in self.rings or len(walked) != sum(
@@ -330,7 +330,7 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return the array and the index of the ring element at `distance` from the current point."""
+        """Return the ring buffer for `node`, and an index in it. The element there lies at the offset `distance` from the point being computed."""
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

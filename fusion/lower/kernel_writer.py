@@ -411,7 +411,7 @@ class KernelWriter:
 
     @contextmanager
     def open_loop(self, stop: Value, role: Role = "serial", **how: Any) -> Iterator[LoopBuilder]:
-        """Open a loop as `KernelBuilder.loop` does. In its body, its index is the last of `indices`."""
+        """Open a loop with the arguments of `KernelBuilder.loop`. While the loop is open, the last item of `indices` is the loop's index."""
         with self.builder.loop(stop, role, **how) as opened:
             self.indices.append(opened.index)
             yield opened

@@ -119,7 +119,7 @@ def scan_length(group: Group, nest: Nest, machine: Machine) -> int:
 
 
 def _split_loop(nest: Nest, length: int) -> tuple[Split, Nest]:
-    """Split the outermost of a nest's inner loops into blocks. Return a description of the split, and a new nest with an outer loop over blocks."""
+    """Split the loop `nest.inner[0]` into blocks of `length` iterations. Return a `Split`, and a nest with an outermost loop over the blocks."""
     extent = nest.inner[0].extent
     rows = tuple(loop.extent for loop in nest.outer)
     inside = prod(loop.extent for loop in nest.inner[1:])

@@ -194,7 +194,7 @@ class RowColumnWriter(SplitWriter):
         self.indices[self.row] = row
 
     def _combine_rows(self, rows: list[Value], carried: tuple[Value, ...]) -> list[Value]:
-        """Combine one element of each row with the accumulators, and return the row accumulators."""
+        """Emit code that updates the row and column accumulators with the elements of one column. Return the new row accumulators."""
         b = self.builder
         where = b.op("add", self.so_far, self.indices[-1])
         like = [v for p in self.by_columns for v in self.initial(p)]

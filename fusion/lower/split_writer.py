@@ -231,7 +231,7 @@ class SplitWriter(KernelWriter):
         return self.builder.load(self.scratch(split, number, np.dtype(like.type)), where)
 
     def _common_shift(self, placed: Placed) -> Value:
-        """Return the common shift of all blocks: the maximum or mean of all elements."""
+        """Return the mean or maximum of all elements. A sum such as ``sum((x - mean)**2)`` subtracts this number, the shift, from each element."""
         found, _ = self.results[_moment_of(placed).centre.node]
         divisor = _moment_of(placed).divisor
         return found if divisor is None else self.builder.op("divide", found, self._constant(divisor)[0])
@@ -245,7 +245,7 @@ class SplitWriter(KernelWriter):
         split: Split,
         where: Value,
     ) -> list[Value]:
-        """Convert a block's shifted sums from the block's own shift to the common shift of all blocks."""
+        """Convert a block's sums such as ``sum((x - m)**2)``: replace the block's own mean or maximum ``m`` by that of all elements."""
         b = self.builder
         length, extent = self.integer(split.length, "length"), self.integer(split.extent, "extent")
         start = b.op("multiply", self.indices[-1], length)

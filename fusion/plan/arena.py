@@ -20,7 +20,7 @@ IF_UNSHARED = ("donate-if-unshared", "donate-or-new")
 
 @dataclass(slots=True)
 class Donation:
-    """A plan step that provides memory for a result: the memory of an operand, or other memory.
+    """A plan step that lets a result take over an operand's memory. If this memory is still needed, the step prepares other memory for the result.
 
     ``donate`` donates the memory of `source`. ``donate-if-unshared`` donates this memory if no other reader needs the
     value, and otherwise copies the value to new memory. ``donate-or-new`` donates the memory of the first of `source`
@@ -152,7 +152,7 @@ def _lay_out(steps: list[Any], owner: list[int], size: dict[int, int]) -> dict[i
 
 
 def slots_of(step: Any) -> list[int]:
-    """Return the buffer slots that a plan step uses. The step is a host call, or provides memory for a result."""
+    """Return the slots of all buffers that `step` uses. The step must be a `Donation` or a `HostCall`."""
     if isinstance(step, Donation):
         return [step.slot, step.source, *step.others]
     return [step.out, *(slot for slot, _, _ in step.operands)]

@@ -121,7 +121,7 @@ class BlockedSteps(Group):
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def points_beyond_blocks(self, step: Step, axis: int) -> int:
-        """Return the number of points that a step must compute along an axis beyond the last block and its halo."""
+        """Count the points that a step must compute after the end of the last block's halo. `axis` is the axis along which they are counted."""
         if not self.has_outputs_beyond_blocks(axis):
             return 0
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])

@@ -324,9 +324,9 @@ class BodyBuilder:
         return 0, ((-1 - number, 1),)
 
     def _tightened(self, form: Affine, found: tuple[int, int]) -> tuple[int, int]:
-        """Tighten the bounds `found`, which are those of an index expression that contains both ``x // d`` and ``x``.
+        """Return tighter bounds, if possible, for an index expression that contains both ``x // d`` and ``x``.
 
-        For such forms, the bounds of interval arithmetic are too wide.
+        The bounds `found` come from interval arithmetic, and are too wide for such an expression.
         """
         needed: dict[int, tuple[Affine, int]] = {}
         keys = [key for key, _ in form[1]]

@@ -38,7 +38,7 @@ class Placed:
 
 @dataclass(slots=True)
 class Group:
-    """Tasks with common loops, which usually become one kernel, or a call of a host function."""
+    """A set of tasks that have the same loops and usually become one kernel. Alternatively, a group represents a call of a host function."""
 
     number: int
     loops: list[Loop] = field(default_factory=list)  # parallel loops first
@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return how many bytes a group accesses per row element, first in contiguous accesses, then in strided ones."""
+    """Return two numbers: the bytes per row element that a group accesses contiguously, and the bytes that it accesses with a stride."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -273,7 +273,7 @@ def is_split_moment(task: Task, machine: Machine) -> bool:
 
 
 def follows_scan(task: Task, group: Group) -> bool:
-    """Return whether `task` depends on a scan in `group` and itself scans rows that several GPU blocks would share."""
+    """Return whether `task` is a scan over long rows that depends on a scan in `group`. On a GPU, several blocks share the work on a long row."""
     if prod(loop.extent for loop in task.loops if loop.role == "scan") <= SHARED_ROW:
         return False
     stack = [task]

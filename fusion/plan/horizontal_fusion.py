@@ -81,9 +81,9 @@ def _without(versions: list[Expr], taken: dict[Expr, list[Expr]] | list[Expr]) -
 
 
 def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr]]:
-    """Find pending values that are small reductions of needed values. Map each reduction to the nodes that must be computed for it in addition.
+    """Return the pending values that are small reductions of needed values.
 
-    Only the first `MOST` values in `versions`, the pending values, are examined.
+    Each is mapped to the nodes that it needs in addition to `needed`. Only the first `MOST` pending values in `versions` are examined.
     """
     found: dict[Expr, list[Expr]] = {}
     for version in versions[: MOST if needed else 0]:
@@ -103,6 +103,6 @@ def _candidates(versions: list[Expr], needed: set[Expr]) -> dict[Expr, list[Expr
 
 
 def _computed_in_separate_kernels(schedule: Schedule, needed: set[Expr]) -> set[Expr]:
-    """Return all values that `schedule` computes in separate kernels: kernels that compute no value in `needed`."""
+    """Find the kernels in `schedule` that compute none of the values in `needed`. Return all values that these kernels compute."""
     tasks = [[p.task.node for p in group.placed] for group in schedule.groups]
     return {node for nodes in tasks if needed.isdisjoint(nodes) for node in nodes}

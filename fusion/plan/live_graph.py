@@ -1,4 +1,4 @@
-"""Live graphs: expressions in which inputs replace the values that are already in memory.
+"""Live graphs: graphs of the expressions that are still to be computed. Values that are already in memory appear as inputs.
 
 In: the versions of an epoch, and the results of the epoch's earlier evaluations. Out: a `LiveGraph` of the same
 versions. Invariant: no pass that follows operands reaches the operands of a result. Only the search for the shift of a

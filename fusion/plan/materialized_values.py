@@ -74,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Map each outermost selection inlined in `node` to the number of its branches, including nested branches."""
+    """Count the branches in the code of `node` that choose between parts of an array. Return one count per array, including nested branches."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}
@@ -88,9 +88,9 @@ def _bound_reads(
     inlined: dict[Expr, frozenset[Expr]],
     reads: dict[Expr, frozenset[Expr]],
 ) -> frozenset[Expr]:
-    """Limit the number of materialized values that `node` reads, and return these values.
+    """If necessary, materialize operands of `node` until it reads at most `READS_LIMIT` values from memory. Return the values that it reads.
 
-    While there are too many of these values, the inlined operand with the most reads is materialized.
+    The inlined operand with the most reads is materialized first.
     """
     while True:
         found = frozenset().union(*({c} if c in stored else reads.get(c, ()) for c in node.operands))
@@ -103,7 +103,7 @@ def _bound_reads(
 
 
 def _materialize(node: Expr, stored: set[Expr], parts: set[Expr], inlined: dict[Expr, frozenset[Expr]]) -> None:
-    """Mark a value as materialized. If it assigns a part of an array, mark the array's earlier versions, too."""
+    """Mark a value as materialized. If the value is a new version of an array after an assignment to a part, also mark the earlier versions."""
     stored.add(node)
     while node in parts:
         node = node.operands[0]
@@ -258,7 +258,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements that a read accesses, or 0 for an elementwise read."""
+    """Return the number of elements of the view, gather or broadcast through which a value is read. If there is none of these, return 0."""
     if not isinstance(way, tuple) or not way:
         return 0
     return prod(way[0] if isinstance(way[0], tuple) else way)

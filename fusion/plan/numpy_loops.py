@@ -132,7 +132,7 @@ def _extreme_operands(node: Expr) -> tuple[Expr, ...] | None:
 
 
 def _in_order(value: Expr) -> bool:
-    """Return whether a value is no view, or its axes are in order of decreasing absolute stride."""
+    """Return whether the axes of a value are sorted by absolute stride, largest first. This is always true of values that are not views."""
     strides = [abs(s) for s in value.attrs[0]] if value.kind == "view" else []
     return all(one >= other for one, other in itertools.pairwise(strides))
 

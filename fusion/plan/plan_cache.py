@@ -90,7 +90,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
 
 
 def _is_traced_constant(node: Expr) -> bool:
-    """Return whether a node is a constant whose value is traced, and thus not part of the key."""
+    """Return whether a node is an integer or float constant. Graphs that differ only in the values of such constants can share a plan."""
     return node.kind == "constant" and node.dtype.kind in "iuf"
 
 
@@ -160,7 +160,7 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 class SizeTracer:
-    """A replacement for `SizeEncoder` that converts sizes and constants to traced sizes."""
+    """Converter of array sizes and constants to `Size` objects, which record how planning uses them. It has the methods of `SizeEncoder`."""
 
     def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
         codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels of a new plan may be compiled for exact array sizes only. Pass ``back=True`` if these sizes have occurred repeatedly."""
+    """Decide which kernels of a new plan may be specialized for its exact array sizes. Pass ``back=True`` if these sizes have occurred repeatedly."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 
@@ -249,11 +249,10 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
 
 
 def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Return the plan that `make` creates with traced sizes, and cache it.
+    """Create a plan with the function `make`, and cache it. If possible, the plan is reused for the same graph with other array sizes.
 
-    If possible, the cached plan also serves graphs with other sizes.
-
-    Return None if planning uses a size in a way that cannot be traced.
+    `make` plans a copy of the graph in which `Size` objects replace the sizes, and record how planning uses the sizes.
+    Return None if planning uses a size in a way that cannot be recorded.
     """
     trace = Trace(form.encoder.values)
     sizes = SizeTracer(form.encoder, trace)

@@ -48,7 +48,7 @@ class Window:
 
 
 def window_of(update: Expr) -> Window | None:
-    """Return the box that an update assigns, or None if the elements are not a box."""
+    """Return the part of an array that an update overwrites, if this part is a box such as ``a[1:5, 2:4]``. Otherwise, return None."""
     shape, strides, offset = update.attrs
     decoded = decode_view(update.shape, shape, strides, offset)
     if decoded is None or any(len(terms) > 1 or any(s not in (1, -1) for _, s in terms) for _, terms in decoded):
@@ -92,7 +92,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """If one update overwrites the array `node`, and otherwise only views use the array, return the update. In all other cases, return None."""
+    """Return the one update that overwrites the array `node`. If there is none, or if the array has any other users except views, return None."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None
@@ -100,7 +100,7 @@ def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) ->
 
 
 def _sequence(first: Expr, following: Mapping[Expr, Expr | None]) -> list[Expr]:
-    """Return a sequence of updates that begins with `first` and replaces all elements of an array, or an empty list."""
+    """Find consecutive updates, beginning with `first`, that together assign every element of an array. Return [] if there are none."""
     sequence: list[Expr] = []
     windows: dict[object, Window] = {}
     written = 0

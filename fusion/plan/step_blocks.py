@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return where a block's iterations begin, relative to its first row, and how many more iterations than rows the block has."""
+    """Return a pair ``(first, more)``. A block of n rows has ``n + more`` iterations. They begin ``first`` rows after the block's first row."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)

@@ -39,7 +39,7 @@ class SizeSpecialization:
 
 
 class Shown:
-    """Holder of a callback. The attribute `plans` is a function that receives the explanation of each new plan, or None."""
+    """Holder of the callback `plans`, which is called with the explanation of each new plan. The value None means that there is no callback."""
 
     plans: Callable[[Any], None] | None = None
 

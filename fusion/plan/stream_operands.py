@@ -18,7 +18,7 @@ MOST_READERS = 2
 
 
 def read_streams(steps: list[Any], kept: set[int]) -> list[Any]:
-    """Let kernels compute the random numbers that they read, instead of loading them from memory. Return the steps that a plan still needs.
+    """Change the steps of a plan so that kernels generate random numbers themselves. Return the steps without the calls that are no longer needed.
 
     Streams in the slots `kept`, which are results of the plan, stay in memory.
     """

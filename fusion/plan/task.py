@@ -61,7 +61,7 @@ class Task:
         self._reads += [(i.node, None) for i in everything if i.kind == "gather"]
 
     def reads(self) -> list[tuple[Expr, Affine | None]]:
-        """Return the materialized values that a task reads, with affine indices (None for gathers)."""
+        """Return a pair for each read of a materialized value: the value, and the affine index of the element. For a gather, the index is None."""
         return self._reads
 
     def size(self) -> int:
@@ -193,7 +193,7 @@ def gather_index(
 
 
 def make_task(node: Expr, stored: set[Expr], first: list[Expr], short: Collection[Expr] = ()) -> Task:
-    """Return the task that computes a value in memory.
+    """Return the task for a value that is materialized: the loops and operations that compute the value and write it to memory.
 
     The task of a reduction includes reductions in `short` that it reads, unless its body would grow too large.
 
@@ -267,7 +267,7 @@ def _cut(
     at: Coordinates,
     quotients: list[tuple[Affine, int]],
 ) -> dict[int, tuple[int, ...]]:
-    """Return, for each axis, the lengths at which to cut it into several loops. Fewer index computations then need divisions."""
+    """Choose axes to split into nested loops, so that index computations need fewer divisions. Return the block lengths for each axis."""
     axis_of = {loop: (axis, step) for axis, (_, terms) in enumerate(at) for loop, step in terms}
     wanted: dict[int, set[int]] = {axis: set(lengths) for axis, lengths in cuts.items()}
     for form, divisor in quotients:

@@ -64,9 +64,9 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether the operation at the call site `here` begins a new visit to its source line.
+    """Return whether an operation belongs to a new execution of its source line, not to the execution that recorded the previous operation.
 
-    A visit begins if the previous operation is on another line, or if the program has jumped back within the line.
+    This is so if the previous operation is on another line, or if the program has jumped back within the line.
     """
     if before is None or here[1] != before[1]:
         return True

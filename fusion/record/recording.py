@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """If a recording of `count` operations is too long for one of the loops in it, end the recording at the next iteration of this loop."""
+    """Find a loop that limits recordings to at most `count` operations. If there is one, end the recording at the loop's next iteration."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:

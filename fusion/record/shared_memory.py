@@ -96,7 +96,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Measure which reference count Python reports for an array that only its storage uses. If other code uses the array, the count is higher."""
+    """Return what `getrefcount` reports for an array to which only one `Storage` refers. If other code uses the array, the count is larger."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)

@@ -295,7 +295,7 @@ def current_epoch(device: Device | None = None) -> Epoch:
 
 
 def _count_unreferenced() -> int:
-    """Return Python's reference count of a storage that is in the list of pending work and is referenced nowhere else."""
+    """Return what `getrefcount` reports for a `Storage` object that the user's program does not reference. Only the pending list refers to it."""
     (found,) = [getrefcount(s) for s in [Storage((), np.dtype(bool), None)]]  # type: ignore[arg-type]
     return found
 

@@ -35,7 +35,7 @@ _SAMPLE = 1 << 14  # number of elements with which the loop is timed
 
 
 def note_alone(site: Site, waits: bool = False) -> None:
-    """Record that the last evaluation of a value from the call site `site` computed only this value.
+    """Record for the call site `site` that its latest result was evaluated without any other values.
 
     If the site tried fusion in vain, the next try follows after twice as many calls, unless the site `waits` for a
     compiled kernel.

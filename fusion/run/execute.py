@@ -57,7 +57,7 @@ AssignResults = Callable[[Plan, list[Any]], None]
 
 
 class Evaluation(NamedTuple):
-    """The arguments of `run`, and the key under which the plan is cached."""
+    """A request to evaluate recorded values: the arguments of `run`, and the key under which the plan is cached."""
 
     key: object
     epoch: Epoch
@@ -216,7 +216,7 @@ def gather_requests(steps: list[Step]) -> list[Step]:
 
 
 def gather_launches(device: Device, steps: list[Step]) -> list[Step]:
-    """Return the steps with consecutive kernels merged into batches, if the device supports batches."""
+    """Merge consecutive kernel launches into batches, if the device supports batches. Return the new list of steps."""
     found: list[Step] = []
     launches: list[KernelLaunch] = []
     given_up: list[Step] = []
@@ -424,7 +424,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Donate an operand's memory to a result, or provide other memory. If a buffer of the recording was donated, return its slot, otherwise -1."""
+    """Run a `Donation` step, which provides memory for a result. If this is a buffer of the recording, return the buffer's slot, otherwise -1."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

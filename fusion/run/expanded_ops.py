@@ -51,7 +51,7 @@ def compile_price() -> float:
 
 
 def search_price() -> float:
-    """Return how many seconds an op may spend in NumPy. After this time, a search for its compiled loop in the disk cache is worth its price."""
+    """Return a threshold in seconds. After an op has spent this time in NumPy, a search of the disk cache for its compiled loop pays off."""
     return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 

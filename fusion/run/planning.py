@@ -128,7 +128,7 @@ def make_plan(
 
 
 class PlanWriter:
-    """Writer of a plan, which converts a schedule to steps over a table of buffers."""
+    """Writer that turns a schedule into a plan. The steps of the plan access a table of buffers."""
 
     def __init__(self, device: Device, epoch_slots: int, schedule: Schedule, may: SizeSpecialization) -> None:
         self.device = device

@@ -130,7 +130,7 @@ def _tree_for(op: str, values: np.ndarray, axes: tuple[int, ...], kind: np.dtype
 
 
 def memoized_tree(key: object, find: Callable[[], Tree]) -> Tree:
-    """Return the reduction order for a key from memory or disk, or from `find` if neither has it."""
+    """Return the order in which a reduction combines elements. If no order for `key` is in memory or on disk, call `find` to determine it."""
     known = _trees.get(key)
     if known is None:
         known = _trees[key] = stored_loops().obtain_tree(key, find)

@@ -71,7 +71,7 @@ class Verification:
                 self.difference = k, where
 
     def close(self, plan: Plan) -> None:
-        """Raise VerificationError if an output of `plan` differs from its interpreted result.
+        """Finish the verification of `plan`. If one of its outputs differs from the interpreted result, raise VerificationError.
 
         The arrays already have the results of the plan.
         """

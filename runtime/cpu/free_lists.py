@@ -129,7 +129,7 @@ class FreeLists:
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a free buffer for `nbytes` bytes from the list of blocks with `size` bytes, or None if this list is empty."""
+        """Return a buffer of `nbytes` bytes from a free list, or None if the list is empty. Each buffer on this list has a block of `size` bytes."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)

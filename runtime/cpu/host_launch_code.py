@@ -110,9 +110,9 @@ def _advance(t: Text, kernel: str, own: str, cursor: str, out: str) -> None:
 
 
 def _read_arguments(t: Text, known: dict[str, str], table: str, cursor: str, out: str) -> None:
-    """Emit code that reads a kernel's arguments, and advances to the next kernel.
+    """Emit code that reads the arguments of one kernel. The emitted code then moves the pointers `cursor` and `out` to the next kernel.
 
-    The arguments come from the launch record and from the list `table`.
+    The arguments come from the launch record at `cursor` and from the list `table`, and are stored at `out`.
     """
     kernel, own = t.load(cursor, 0, "ptr"), t.load(out, 0, "ptr")
     size, slots = t.load(kernel, SIZE), t.at(kernel, KERNEL)

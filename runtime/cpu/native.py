@@ -436,7 +436,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """End a loop. If `reached` is true, the last block of the loop already branches to ``NAME.end``."""
+        """Emit the end of a loop. Pass ``reached=True`` if the code of the loop body already ends with a branch to the label ``NAME.end``."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")

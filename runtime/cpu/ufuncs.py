@@ -106,7 +106,7 @@ def find_inner_loop(ufunc: np.ufunc, dtype: np.dtype) -> tuple[int, int, np.dtyp
 
 @cache
 def _loop_numbers(ufunc: np.ufunc) -> dict[str, tuple[int, str]]:
-    """Find the first inner loop of a ufunc for each combination of operand dtypes. Map the operand dtypes to the loop's index and result dtypes."""
+    """Return a ufunc's inner loops as a dict. Keys are operand dtypes, such as "dd". Values are tuples of a loop index and the result dtypes."""
     found: dict[str, tuple[int, str]] = {}
     for number, types in enumerate(ufunc.types):
         operands, _, results = types.partition("->")

@@ -68,7 +68,7 @@ class CudaGraph:
 
 
 def is_faster(starts: Sequence[RecordedLaunch]) -> bool:
-    """Return whether the launches `starts` should be faster as a CUDA graph than one by one."""
+    """Return whether a CUDA graph is expected to be faster than separate kernel launches. The sequence `starts` describes the launches."""
     small = sum(start.nbytes for start in starts) < MOST_BYTES * len(starts)
     # (a graph would copy arguments that are passed by value in each run, even if they have not changed)
     plain = not any(start.function.cooperative or start.function.by_value for start in starts)

@@ -35,7 +35,7 @@ MISSING = "nvJitLink cannot be used ({}): pip install 'weft[cuda13]'"
 
 
 def newest_ptx(driver: tuple[int, int]) -> int:
-    """Return the newest PTX version that a driver of CUDA version `driver` supports."""
+    """Return the newest PTX version that a CUDA driver supports. The tuple `driver` is the driver's CUDA version, such as (12, 4)."""
     return max((ptx for version, ptx in PTX_VERSIONS.items() if version <= driver), default=min(PTX_VERSIONS.values()))
 
 

@@ -190,7 +190,7 @@ def counters() -> Program:
 
 
 def recursion() -> Program:
-    """Return a program with a recursive function, and a function of complex numbers."""
+    """Return a program that calls two functions. One function is recursive, and the other one squares complex numbers."""
     b = Builder("recursion")
     c8 = np.dtype("c8")
     with b.function("fibonacci", [I8], [I8]) as (n,):

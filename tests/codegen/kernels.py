@@ -19,7 +19,7 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks to launch for the kernel `threaded`, which is `kernel` after its mapping to GPU threads.
+    """Return the number of blocks in which a GPU runs the kernel `threaded`. The compiler made this kernel from the loops of `kernel`.
 
     If `threaded` has a grid-stride loop, the number is at most `most`.
     """
@@ -90,7 +90,7 @@ def transposed(dtype: Any = np.float32) -> Kernel:
 
 
 def rows(dtype: Any = np.float32, combine: tuple[str, ...] = ("add",), start: Any = None) -> Kernel:
-    """Return a kernel that computes the reductions `combine` over x[i, :] for each i.
+    """Return a kernel that computes one or more reductions of each row of a matrix. The tuple `combine` contains their names, such as "add".
 
     `start` is the initial value of the first reduction.
     """

@@ -145,7 +145,7 @@ class Writer:
         self.random.choice(kinds)(meets)
 
     def keep(self, meets: bool) -> None:
-        """Write a store to a local variable."""
+        """Add a store statement to the random program. It writes a value to a local variable."""
         self.b.store(self.random.choice(self.cells), self.b.constant(0), self.pick())
 
     def recall(self, meets: bool) -> None:
@@ -180,7 +180,7 @@ class Writer:
         (self.same if same else self.different)[-1].append(loop.results[0])
 
     def scope(self, meets: bool) -> None:
-        """Write a loop with two exits: by a counter at the beginning, by a condition in the middle."""
+        """Add a loop to the random program. The loop ends when a counter reaches zero, or when a condition in the middle of the body holds."""
         same = meets and self.random.random() < 0.7
         b = self.b
         label, left = f"way{self.labels}", b.local(I4)
@@ -211,7 +211,7 @@ class Writer:
         self.different[-1].append(taken)
 
     def count_up(self, meets: bool) -> None:
-        """Write a reduction over the block by atomics."""
+        """Add code to the random program in which all threads of a block update a shared counter atomically."""
         b, zero = self.b, self.b.constant(0)
         with b.if_(b.test("equal", self.thread, zero)):
             b.store(self.counter, zero, zero)
@@ -223,12 +223,12 @@ class Writer:
         self.same[-1].append(total)
 
     def block_vote(self, meets: bool) -> None:
-        """Write a vote of the block on a condition."""
+        """Add an operation like CUDA's ``__syncthreads_count`` to the random program."""
         kind = self.random.choice(["count", "and", "or"])
         self.same[-1].append(self.b.one("barrier_vote", (self.test(False),), kind=kind))
 
     def shuffle(self, meets: bool) -> None:
-        """Write a shuffle if all warps are full. The values of missing lanes would be undefined."""
+        """Add a warp shuffle to the random program if all warps are full. In a partial warp, a shuffle could read from a lane that does not exist."""
         b = self.b
         if self.block % 32:
             return

@@ -85,7 +85,7 @@ class _InternalModule(types.ModuleType):
 
 
 class _DelegatingModule(types.ModuleType):
-    """A stand-in for a CuPy module, which takes its names from a module of the backend."""
+    """A stand-in for a CuPy module. It looks up attributes in the corresponding module of the library under test."""
 
     __path__: list[str] = []
 
@@ -179,7 +179,7 @@ def install_stand_ins() -> None:
 
 
 def _load_loops(path: Path) -> None:
-    """Load ``cupy.testing._loops``, with a call of the method `get` replaced. Only CuPy's arrays have this method."""
+    """Load the module ``cupy.testing._loops`` after replacing ``.get()`` by ``cupy.asnumpy``. Only CuPy's arrays have a method `get`."""
     module = types.ModuleType("cupy.testing._loops")
     module.__file__ = str(path)
     text = path.read_text().replace("cupy_r[mask].get()", "cupy.asnumpy(cupy_r)[mask]")

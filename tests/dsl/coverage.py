@@ -44,9 +44,9 @@ function of `numpy.linalg` and `numpy.fft`.
 
 LIBRARIES = """## Libraries for linear algebra and Fourier transforms
 
-The CUDA column of the following table applies if nvmath-python is installed (`pip install 'weft[nvmath]'`). Without nvmath-python, and on
-the `simt` device, NumPy computes the functions marked cuFFT or cuSOLVER on the host. Most tests replace cuFFT and cuSOLVER with stand-ins.
-To test the real libraries on a GPU, run `pytest -m gpu tests/gpu/test_libraries.py`.
+The CUDA column of the following table applies if nvmath-python is installed (`pip install 'weft[nvmath]'`). If nvmath-python is not
+installed, NumPy computes the functions marked cuFFT or cuSOLVER on the host. On the `simt` device, NumPy always computes these functions.
+Most tests replace cuFFT and cuSOLVER with stand-ins. To test the real libraries on a GPU, run `pytest -m gpu tests/gpu/test_libraries.py`.
 
 """
 

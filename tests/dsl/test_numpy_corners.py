@@ -329,12 +329,12 @@ def test_arrays_are_of_the_class_that_programs_ask_for() -> None:
 def test_functions_made_by_vectorize_take_arrays() -> None:
     @NUMPY.vectorize
     def double(x: Any) -> Any:
-        """Twice."""
+        """Return twice `x`."""
         return x * 2
 
     summed = NUMPY.vectorize(otypes=["f4"], signature="(n)->()")(lambda row: row.sum())
     found = double(wf.arange(3))
-    assert isinstance(found, wf.Array) and found.tolist() == [0, 2, 4] and double.__doc__ == "Twice."
+    assert isinstance(found, wf.Array) and found.tolist() == [0, 2, 4] and double.__doc__ == "Return twice `x`."
     assert isinstance(summed(wf.ones((2, 3))), wf.Array) and summed(wf.ones((2, 3))).tolist() == [3, 3]
 
 

@@ -1,6 +1,6 @@
-"""Tests of elements of arrays, and of functions of elements.
+"""Tests of single array elements, such as ``x[0]``, and of computations with such scalars.
 
-The functions have the same bits as kernels.
+The results have the same bits as those of kernels.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def test_a_step_that_would_read_outside_of_a_smaller_array_is_two_kernels() -> N
 
 
 def test_a_factor_of_each_row_does_not_turn_the_loops() -> None:
-    """Test that the loops follow the memory order of the array. Another order would load each row's factor fewer times, but is not chosen."""
+    """Test that a factor for each row does not cause a loop interchange. The loops follow the memory order of the array."""
     x, f = wf.asarray(np.ones((9, 8, 70))), wf.asarray(np.ones(8))
     (kernel,) = wf.compile(x[:, :, 1:] * (f * f)[None, :, None])
     (outermost,) = (o for o in kernel.kernel.body.operations if o.opcode == "for")

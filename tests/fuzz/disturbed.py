@@ -47,7 +47,7 @@ def check(seed: int) -> str:
 
 
 def _recorded(lines: list[str], start: Arrays, sizes: dict[str, int]) -> Arrays:
-    """Record the program, and return its arrays and scalars. Values that the program does not read are pending."""
+    """Execute the program's statements with weft, and return all arrays and scalars. Values that no statement has read are not computed yet."""
     values: Arrays = {"xp": wf, "see": np.asarray, "evaluate": lambda *a: None, **sizes}
     values.update({name: wf.asarray(value) for name, value in start.items()})
     for line in lines:

@@ -25,7 +25,7 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """The shape and the dtype of an array variable. Along an axis, the shape is the program's length n plus the number in `more`."""
+    """The shape and the dtype of an array variable. For example, axis 0 has ``n0 + more[0]`` elements, where n0 is a size given to the program."""
 
     more: tuple[int, ...]
     dtype: str
@@ -105,7 +105,7 @@ class Program:
         return self._once([line]) if pick.random() < 0.06 else [line]
 
     def _once(self, lines: list[str]) -> list[str]:
-        """Return `lines` inside a condition that holds in some iterations only."""
+        """Put source lines into an ``if`` statement, and return the new lines. The condition is true in only some iterations."""
         when = self.source.choice(("turn % 2", "turn % 3", "turn == 0", "turn == 1", "turn == 3"))
         return [f"if {when}:", *(f"    {line}" for line in lines)] if lines else []
 
@@ -136,7 +136,7 @@ class Program:
         return [pick.choice(choices)]
 
     def _value(self) -> list[str]:
-        """Write a statement that creates an array, or no statement."""
+        """Return a list with one statement that creates an array. The list is empty if the chosen variable cannot hold the array."""
         pick = self.source
         field = self.fields[pick.choice(list(self.fields))]
         name = pick.choice(("w", "x"))
@@ -186,9 +186,9 @@ class Program:
         return ", ".join(parts)
 
     def _part(self, more: tuple[int, ...], near: tuple[int, ...]) -> str | None:
-        """Return the text of a random slice of a random array, or None if the array is too small. The slice begins near `near`.
+        """Return the source text of a random slice of a random array, or None if the array is too small.
 
-        The slice has n plus `more` elements along each axis.
+        The slice has n plus `more` elements along each axis. It starts close to the indices in `near`.
         """
         pick = self.source
         name = pick.choice(list(self.fields))

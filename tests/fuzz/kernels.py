@@ -397,7 +397,7 @@ class Generator:
         self.made(dtype, f"s{dtype}[(t + {self.random.randint(0, 40)}) % {self.threads}]")
 
     def share_totals(self) -> None:
-        """Write atomic operations on shared memory between barriers."""
+        """Generate code in which threads update shared memory with atomic operations. Barriers separate the updates from other accesses."""
         dtype = self.random.choice(("int32", "int64", "uint32"))
         index = f"abs(int({self.value('int32', 1)})) % {self.random.choice((1, 7, self.threads))}"
         self.line("cuda.syncthreads()")

@@ -57,7 +57,7 @@ class Generator:
         return f"v{self.count}"
 
     def layout(self) -> tuple[tuple[int, ...], str]:
-        """Return the shape of an input, and the text of an index for its view."""
+        """Return a random shape for an input, and source text that selects a view of the input, such as ``[::2, 1:4].transpose(1, 0)``."""
         pick = self.random
         order = list(range(len(self.shape)))
         if pick.random() < 0.6:

@@ -410,7 +410,7 @@ def _trouble(
 
 
 def _minimal(lines: list[str], start: dict[str, np.ndarray], loose: bool, device: str) -> list[str]:
-    """Return descriptions of the inputs, and a minimal list of statements with a fault."""
+    """Remove statements from a faulty program as long as it still fails. Return descriptions of the inputs, and the remaining statements."""
     k = 0
     while k < len(lines):
         fewer = lines[:k] + lines[k + 1 :]

@@ -1,4 +1,4 @@
-"""Tests of a sample of the random stencil loops and random loops over fields."""
+"""Tests of some randomly generated loops. The fixed seeds select stencil loops, and loops over arrays of different shapes."""
 
 from __future__ import annotations
 

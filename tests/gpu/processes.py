@@ -145,7 +145,7 @@ class Processes:
         return found
 
     def _close(self, why: str = "") -> str:
-        """End the child process. Return the reason, the exit code, and the output.
+        """End the child process. Return the text `why` (the reason for ending it), the exit code, and the output.
 
         Long output is shortened. Without a child process, only the reason is returned.
         """

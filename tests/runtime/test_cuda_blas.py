@@ -188,7 +188,7 @@ def test_what_the_library_cannot_take(library: Library, views: Any) -> None:
 
 
 def test_a_large_product_of_small_arrays_is_computed_on_the_device(library: Library) -> None:
-    """Test that the device's library multiplies small arrays in host memory if their product is large."""
+    """Test the product of two small matrices in host memory. If the result is large, the device's library computes it."""
     with override(immediate=1 << 14):
         a, b = values(300, 20), values(20, 200)
         x, y = wf.asarray(a), wf.asarray(b)

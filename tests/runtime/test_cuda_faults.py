@@ -109,7 +109,7 @@ def leaks(driver: StandIn) -> dict[str, int]:
 
 
 def calls_of(driver: StandIn) -> list[str]:
-    """Return the names of the driver calls of `use`. Calls of functions that create the device are left out."""
+    """Run the function `use`, and return the name of each driver call that it makes. Calls that initialize the device are left out."""
     device = make_device(driver)
     use(device)
     driver.forget()

@@ -57,7 +57,7 @@ class Functions(IntEnum):
 
 
 class Driver(Table):
-    """A stand-in for the driver that supports explicit kernels. Handles of streams and events are unique numbers."""
+    """A stand-in for the CUDA driver in tests of user-written kernels. It gives each new stream or event its own handle."""
 
     CUfunction_attribute = Functions
 

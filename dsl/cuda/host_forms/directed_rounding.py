@@ -33,7 +33,7 @@ def down(r: float, e: float) -> float:
 
 
 def up(r: float, e: float) -> float:
-    """Round a result up. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
+    """Round the exact result of an operation up. `r` is the nearest float, and `e` is positive if the exact result is greater than `r`."""
     if e > 0:
         r = np.nextafter(r, np.inf)
     return r
@@ -258,7 +258,7 @@ def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1)
 
 
 def fused_of(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that computes x * y + z, rounded by the function `choose`.
+    """Return a function that computes x * y + z with directed rounding. `choose` sets the direction: it is `down`, `up` or `towards_zero`.
 
     An exact zero has the sign that `sum_of` gives to the sum of x * y and z.
     """

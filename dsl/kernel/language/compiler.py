@@ -83,7 +83,7 @@ class FunctionFrame:
     iterations: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def key_of(self, number: int) -> tuple[Any, ...]:
-        """Return the key of a local variable, which differs between the iterations of an unrolled loop."""
+        """Return the key that identifies a local variable. In an unrolled loop, a variable may have a different key in each iteration."""
         return (*self.path, number, *self.iterations.get(number, ()))
 
     def variable(self, key: object, name: str) -> Variable | None:
@@ -427,7 +427,7 @@ class Compiler(Variables):
         return self.errors
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return a value visible in the current function. A recursive function has a hidden parameter for it. Elsewhere, `make` creates it."""
+        """Return the value that `make` creates. In a recursive function, return the hidden parameter through which callers pass this value."""
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

@@ -1,4 +1,4 @@
-"""Compilation of attribute accesses, and the Python classes of kernel values.
+"""Compilation of attribute accesses in kernels, such as ``x.shape``. This module also finds the Python class of a value in a kernel.
 
 In: arrays, scalars, records, named tuples and Python objects. Out: values of their attributes.
 """

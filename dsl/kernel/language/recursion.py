@@ -213,6 +213,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Remove the IR values of a call's result from the front of the list `results`, and build the result from them."""
+    """Build the result of a call from its IR values. The function takes these values from the front of the list `results`, and removes them."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

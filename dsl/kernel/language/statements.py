@@ -299,7 +299,7 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
 
 
 def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
-    """Return the numbers of the variables that each iteration of a loop assigns before it reads them.
+    """Find the variables that each iteration of a loop assigns before it reads them. Return the identifiers (numbers) of these variables.
 
     Variables that are used outside the loop or by inner functions are not included.
     """

@@ -181,9 +181,9 @@ def _is_same(c: Compiler, left: Any, right: Any) -> Constant | ScalarValue:
 
 
 def _within(value: Any, other: Any) -> Any:
-    """Return the value to compare with the int `other`: a constant if `other` is out of range for the dtype of `value`, otherwise `value` itself.
+    """Prepare `value` for a comparison with `other`. If `other` is an int out of range for the dtype of `value`, return a constant instead.
 
-    All numbers of the dtype compare alike with such an int. The constant is the least of them, so the result is the same.
+    All numbers of the dtype compare alike with such an int. The constant is the least of them, so the comparison has the same result.
     """
     if isinstance(value, ScalarValue) and value.dtype.kind in "iu" and isinstance(other, Constant):
         limits = np.iinfo(value.dtype)

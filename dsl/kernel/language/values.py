@@ -108,7 +108,7 @@ class ArrayValue:
 
 
 def base_of(array: ArrayValue) -> tuple[Any, ...]:
-    """Return a key for the base array of `array`, which is `array` itself if it is no view."""
+    """Return a key that identifies the base array of `array`. An array that is not a view is its own base array."""
     return array.base or (array.pointer, array.strides)
 
 
@@ -286,7 +286,7 @@ class TupleKind:
 
 @dataclass(frozen=True, slots=True)
 class HeldKind:
-    """The kind of a variable that always has the same compile-time value, such as a `Closure`."""
+    """The kind (compile-time type) of a variable that always refers to the same object in the compiler. This object is, for example, a `Closure`."""
 
     text: str
 
@@ -440,7 +440,7 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return a variable kind that covers the values of the kinds `first` and `second`, or None if there is none.
+    """Return the kind (compile-time type) of a variable that can hold values of two other kinds. If no kind fits both, return None.
 
     If `numba` is true, Python numbers are not weak.
     """

@@ -89,7 +89,7 @@ class Variable:
 
 
 class Variables:
-    """The variables of a compilation, as a base class of `Compiler`."""
+    """Base class of `Compiler`. It holds, stores and loads the variables of the kernel that is being compiled."""
 
     builder: KernelBuilder
     index_dtype: np.dtype
@@ -176,7 +176,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return the variable's kind, which the caller joins with the kind of the assigned `value`.
+        """Return a variable's kind (compile-time type) before an assignment. If the variable holds an array, `value` may change the kind first.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.

@@ -179,7 +179,7 @@ def compile(
 
 
 def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[Any, Any]:
-    """Compile a function like `compile`, for the current GPU.
+    """Compile a function for the current GPU. The arguments and the results are those of `compile`.
 
     Without a GPU, the architecture is the default of `compile_ptx`.
 
@@ -195,7 +195,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function, and return all its code in a list, together with the result type. The list has one item: the code that `compile` returns.
+    """Compile a function, and return a list and the result type. The list contains only one item: the code that `compile` returns.
 
     Examples
     --------

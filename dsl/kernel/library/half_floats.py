@@ -95,7 +95,7 @@ def _on_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rounded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of a float32 function that takes bfloat16 bits and returns bfloat16 bits."""
+    """Adapt a float32 function to bfloat16. The arguments and the result of the returned function are the bits of bfloat16 numbers."""
     on_floats = _on_floats(function)
     return lambda *bits: float_to_bfloat16(on_floats(*bits))
 

@@ -42,5 +42,5 @@ def reject_match(dtype: np.dtype) -> str | None:
 
 
 def reject_hint(ndim: int, dtype: np.dtype) -> str | None:
-    """Return an error message if cache operators do not support a view's rank or dtype, or None."""
+    """If cache operators do not support a view of the given rank and dtype, return an error message. Otherwise, return None."""
     return "one element that is not complex is needed here" if ndim or dtype.kind == "c" else None

@@ -192,7 +192,7 @@ class Texture3D(Texture):
 
 @device
 def on_line(t: Any, outer: Any, u: Any) -> Any:
-    """Interpolate along the last axis at position `u`, at the index `outer` of the other axes."""
+    """Interpolate in a texture along its last axis, at position `u`. The tuple `outer` contains the indices along the other axes."""
     i = cell(u - HALF)
     a = weight(u - HALF)
     return (ONE - a) * element(t, (*outer, i)) + a * element(t, (*outer, i + 1))

@@ -16,7 +16,7 @@ from weft.codegen import is_bfloat16
 
 
 class Brain(NDArrayOperatorsMixin):
-    """A bfloat16 scalar for Python mode, with the result dtypes of compiled kernels."""
+    """A bfloat16 scalar for kernels in Python mode. Its operations return the same dtypes as in compiled kernels."""
 
     __slots__ = ("held",)
     __array_priority__ = 2000.0

@@ -117,7 +117,7 @@ def _ballot(brought: dict[int, bool]) -> dict[int, np.uint32]:
 
 
 def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
-    """Return a warp match operation. The function `combine` compares the bytes of the values that the lanes pass."""
+    """Return a simulated warp match operation. The function `combine` receives the bytes of each lane's value, and returns each lane's result."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
         if (error := reject_match(common_dtype(value))) is not None:

@@ -225,7 +225,7 @@ class Stack:
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End the OS thread by unwinding its simulated thread. If `at_once` is true, running code is interrupted."""
+        """End this OS thread by raising an exception in the simulated thread that it runs. With `at_once`, the exception interrupts running code."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return

@@ -112,7 +112,7 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return an array that an update may modify: a copy of the previous version or, if nothing else needs that version, its own memory.
+        """Return the array that an update modifies. This may be the previous version itself if nothing else needs it. Otherwise, it is a copy.
 
         The elements of an uninitialized array are not copied.
         """

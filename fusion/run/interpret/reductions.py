@@ -201,7 +201,7 @@ def _reduce(frame: ValueFrame, node: Expr, array: np.ndarray, axes: tuple[int, .
 
 
 def run_scan(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute a scan, which starts with the identity as in a kernel, and return its result."""
+    """Compute a scan, such as a cumulative sum, and return the array of its results."""
     node = step.node
     out = frame.new(node)
     if out.size:

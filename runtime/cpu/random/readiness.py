@@ -21,7 +21,7 @@ COMPILED_FROM = 1 << 22
 
 
 class Readiness(Generic[Code]):
-    """Native code for random draws, with the rule that decides when it is obtained.
+    """The state of the native code for random draws: not loaded yet, loaded, or failed. The method `find` loads or compiles the code.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Tests that PTX accesses aligned arrays, and only these, in vectors of 16 bytes."""
+"""Tests that PTX uses 16-byte vector instructions for aligned arrays. For other arrays, it must not use vector instructions."""
 
 from __future__ import annotations
 

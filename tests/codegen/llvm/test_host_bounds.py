@@ -170,10 +170,11 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches the kernel in `text`, and a list. Each search for guards appends to this list how many bounds it found.
+    """Return a tuple of two items: a function that launches the kernel in `text`, and a list of how many bounds the compiler found in it.
 
-    A guard is a condition such as ``if i < n``, which bounds the thread indices. With `bounds`, loops over threads omit
-    the threads without work.
+    A bound follows from a condition such as ``if i < n``, which limits the thread indices. When the kernel is compiled,
+    one number is added to the list for each section between barriers. With `bounds`, loops over threads omit the
+    threads without work.
     """
     counts: list[int] = []
     find = GuardFinder.find

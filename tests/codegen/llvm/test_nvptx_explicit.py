@@ -378,9 +378,10 @@ def test_lines() -> None:
 @pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
 @pytest.mark.parametrize("dtype", [F4, np.dtype(np.float64)])
 def test_minima_that_ignore_nan_are_instructions(arch: str, dtype: np.dtype) -> None:
-    """Test that `fmax` and `fmin` compile to PTX's max and min instructions. An additional comparison handles equal numbers.
+    """Test that `fmax` and `fmin` compile to PTX's max and min instructions.
 
-    As in the reference, the second of two equal numbers, such as zeros of both signs, is the result.
+    An additional comparison handles the zeros 0.0 and -0.0, which are equal. As in the reference, the second operand is
+    then the result.
     """
     b = Builder("extremes")
     out = b.pointer("out", dtype, writable=True)

@@ -38,7 +38,7 @@ def shiftable(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def as_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return a mask of the exponents `y` that are tested.
+    """Return a boolean mask that selects the elements of `y` to use as exponents in tests of powers.
 
     NumPy raises an error for negative exponents of integers. Large complex exponents multiply the error of
     the logarithm.

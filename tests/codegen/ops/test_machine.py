@@ -1,4 +1,4 @@
-"""Tests of ops that NumPy lacks: known values, and PTX.
+"""Tests of ops without a NumPy equivalent, such as `clz`. They check known results and the generated PTX.
 
 test_every_row.py compares the ops with their references.
 """

@@ -51,9 +51,9 @@ def plain(form: str) -> Kernel:
 
 @cache
 def modelled(form: str) -> tuple[Kernel, Any]:
-    """Return the kernel for `form`, a key of `FORMS`, and its compiled code. A model replaces a GPU's approximate instructions.
+    """Expand the divisions or square roots of a test kernel, and compile it for the CPU. Return the kernel and the compiled code.
 
-    The kernel's divisions and square roots are expanded.
+    The string `form` is a key of `FORMS`. A model replaces the approximate instructions of a GPU.
     """
     kernel = expand_division(plain(form))
     verify_kernel(kernel)

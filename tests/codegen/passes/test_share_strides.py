@@ -108,7 +108,7 @@ def binned(x, o):
 
 
 def binned_or_skipped(x, o):
-    """Skip some elements before the bin is computed."""
+    """Compute a histogram of the array `x`. Elements below 0.3 are skipped."""
     counts = cuda.shared.array(8, np.int32)
     t = cuda.threadIdx.x
     for k in range(t, 8, cuda.blockDim.x):
@@ -125,7 +125,7 @@ def binned_or_skipped(x, o):
 
 
 def binned_by_some(x, o):
-    """Count in only some threads of each block."""
+    """Compute a histogram of the array `x`. In each block, only two thirds of the threads count elements."""
     counts = cuda.shared.array(8, np.int32)
     t = cuda.threadIdx.x
     for k in range(t, 8, cuda.blockDim.x):

@@ -27,7 +27,7 @@ from weft.codegen.pipeline import run_passes
 
 
 def sums(name: str = "add") -> Kernel:
-    """Return the kernel that computes the reduction `name` of x[i, :] for each i."""
+    """Return a kernel that reduces each row of a matrix. The string `name` is the op, such as "add" for sums."""
     b = KernelBuilder("sums")
     rows, columns, stride = b.scalar("rows"), b.scalar("columns"), b.scalar("stride")
     x, out = b.pointer("x", np.float32, noalias=True), b.pointer("out", np.float32, writable=True)

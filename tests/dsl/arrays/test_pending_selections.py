@@ -107,7 +107,7 @@ def test_another_mask_and_another_count_are_no_way_back() -> None:
 
 
 def test_numbers_that_change_go_back_too() -> None:
-    """Test a selection that is multiplied by a number and assigned back. If the number changes, the new number must be used."""
+    """Test the statement ``array[mask] = array[mask] * number`` in a loop. The number changes in each iteration, and the new number must be used."""
     x = np.random.default_rng(5).random((N, N))
     array, theirs = wf.asarray(x), x > 0.5
     ours = wf.asarray(theirs)

@@ -1,4 +1,4 @@
-"""Tests that random arrays are bit-identical to NumPy's, and that generators have NumPy's final states."""
+"""Tests of random number generators. The random arrays, and the generator's state after drawing them, must be bit-identical to NumPy's."""
 
 from __future__ import annotations
 

@@ -152,8 +152,8 @@ def test_odds_and_ends() -> None:
 
     @cuda.require_context
     def double(x: int) -> int:
-        """Twice."""
+        """Return twice `x`."""
         return 2 * x
 
     assert double(4) == 8
-    assert double.__doc__ == "Twice."
+    assert double.__doc__ == "Return twice `x`."

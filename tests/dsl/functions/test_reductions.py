@@ -73,7 +73,7 @@ def test_the_first_nan_of_complex_numbers_does_not_depend_on_the_order_of_axes(a
 @pytest.mark.parametrize("method", ["reduce", "accumulate", "reduceat"])
 @pytest.mark.parametrize("dtype", ["f4", "i8", "?"])
 def test_the_output_of_a_ufuncs_method_determines_its_loop(dtype: str, method: str, immediate: int) -> None:
-    """Test that ufunc methods write NumPy's values to outputs of several dtypes, or raise TypeError."""
+    """Test that the dtype of `out` selects the inner loop of ufunc methods such as `reduce`. Results and TypeErrors must be as in NumPy."""
     values = np.array([[1.25, 2.5, 1], [1.5, 1.25, 3], [1, 1, 2.5]]).astype(dtype)
     for name in "subtract divide logaddexp hypot arctan2 float_power floor_divide copysign logical_or equal".split():
         for output in ("f4", "f8", "?"):

@@ -220,7 +220,10 @@ ASSIGNED_ALONE: list[Callable[[Any, Any], None]] = [
 
 @pytest.mark.parametrize("assign", ASSIGNED_ALONE)
 def test_medium_assignments_alone_are_executed_at_the_next_call(assign: Callable[[Any, Any], None]) -> None:
-    """Test medium-size assignments with no other operation to fuse with. The first call is recorded, and the next calls run immediately."""
+    """Test a lone assignment to a medium-size array. The first time, weft delays it. From the second time on, weft executes it immediately.
+
+    The assignment cannot be fused, because no other operation is recorded.
+    """
     values = np.random.default_rng(3).normal(size=(2, 224, 224))
     for k in range(3):
         x, y = (wf.asarray(each) for each in values)

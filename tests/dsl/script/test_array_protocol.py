@@ -57,9 +57,10 @@ def test_derived_classes(tmp_path: Path, text: str) -> None:
 
 
 def test_other_classes_are_made_by_python(tmp_path: Path) -> None:
-    """Test that Python creates a class as usual if the class has no ``__array__`` method. No stack frame of weft appears above the class body.
+    """Test that weft does not change how Python creates a class that has no ``__array__`` method.
 
-    Classes outside of the program are unchanged.
+    The stack frame above the class body belongs to the program, not to weft. Classes outside of the program are
+    unchanged.
     """
     left = _load(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Tests of medium arrays and pending scalars in scripts."""
+"""Tests of NumPy calls in scripts. The calls create arrays of up to 10,000 elements, or take scalars that have not been computed yet."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
 def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
-    """Record the result of a comparison of sizes. Test that the record is valid for other sizes if and only if the comparison has the same result."""
+    """Test a recorded comparison of two sizes, such as ``n < k``. The recording is valid for exactly those sizes that give the same result."""
     pairs = list(product(range(2, 5), repeat=2))
     for own in pairs:
         forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [

@@ -30,7 +30,7 @@ def test_steps_between_column_means_are_not_computed_again() -> None:
 
 
 def test_steps_of_rows_are_computed_again_a_few_times() -> None:
-    """Test that a kernel over rows that fit into the cache recomputes at most two earlier steps."""
+    """Test a loop of nine steps on an array with short rows. A kernel may recompute at most two earlier steps instead of loading their results."""
     with wf.device("null"):
         w, t = (wf.zeros((500, 40)) + k for k in range(2))
         wf.evaluate(w, t)

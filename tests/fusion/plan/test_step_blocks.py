@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def centred(u: Any, k: Any) -> Any:
-    """Update an array with a coefficient for each point and a coefficient for each column."""
+    """Apply three stencil steps to the array `u`. The array `k` provides a coefficient for each point and a coefficient for each column."""
     for _ in range(3):
         u[1:-1, 1:-1] = k[1:-1, 1:-1] * steps._five_points(u) + 0.5 * k[0, 1:-1]
     return u
@@ -196,7 +196,7 @@ def test_plans_are_found_again_at_other_lengths() -> None:
 
 
 def _seen(shape: tuple[int, ...], iterations: int = 10, dtype: Any = "f4") -> wf.Explanation:
-    """Return the explanation of a plan of `iterations` Jacobi steps on the `simt` device."""
+    """Record a Jacobi iteration on the `simt` device, and return the result of ``wf.explain``. The number of steps is `iterations`."""
     with wf.device("simt"):
         u = wf.zeros(shape, dtype)
         wf.evaluate(u)

@@ -191,7 +191,10 @@ def knapsack(m: ModuleType, weights: list[int], size: int) -> Any:
 
 
 def test_iterations_of_other_lengths_share_plans(lengths: list[int]) -> None:
-    """Test that iterations on slices of different lengths share plans. All recordings but the first one are short."""
+    """Test a loop in which each iteration uses slices of another length. The iterations share plans, so that few plans are made.
+
+    All recordings but the first one have fewer than 40 operations.
+    """
     weights = [[seed * (k + 5) % 97 + 1 for k in range(60)] for seed in (31, 57, 41, 83)]
     with wf.device("cpu"), override(immediate=64):
         made = []

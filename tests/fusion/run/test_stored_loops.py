@@ -1,4 +1,4 @@
-"""Tests of reduction orders and compiled reductions in the disk cache."""
+"""Tests that the disk cache stores compiled reduction loops, and the order in which a reduction combines elements."""
 
 from __future__ import annotations
 

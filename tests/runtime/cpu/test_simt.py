@@ -196,7 +196,7 @@ def test_no_signal_ends_a_plans_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_barriers_of_schedules_are_needed_and_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that the instrumented device reports races in row reductions without barriers."""
+    """Test that the sanitizer reports a race in a row reduction if its barriers are removed."""
     monkeypatch.setattr(ThreadWriter, "barrier", lambda self: None)
     with override(cache=False), wf.device("simt::sanitized"):
         rows = wf.asarray(X) * 0.4375  # a separate kernel, since cached kernels were compiled with barriers

@@ -1,4 +1,4 @@
-"""A stand-in for the driver that executes PTX.
+"""A stand-in for the CUDA driver. It executes kernels by interpreting their PTX text with NumPy.
 
 In: modules as text, and launches. Out: results, and in `memory.wrong` the errors at which a GPU would have stopped.
 Invariant: machine code is rejected, as a driver rejects machine code of a newer toolkit, so that weft loads PTX text
@@ -41,7 +41,7 @@ class Text:
     symbols: dict[str, int]
 
     def program(self, name: str) -> Program:
-        """Return a prepared function of the module."""
+        """Return the module's function `name` as a `Program`, which the simulated GPU can run."""
         return _prepared(self.image, name, tuple(self.symbols.items()))
 
 

@@ -463,7 +463,7 @@ class Run:
 
     @staticmethod
     def _joined(entries: list[Any]) -> list[Any]:
-        """Merge the entries of threads that wait at the same step."""
+        """Merge groups of threads that wait at the same barrier instruction with equal operands. Each item in `entries` describes one group."""
         found: dict[tuple[int, int], Any] = {}
         for lanes, at, step, count in entries:
             before = found.get((at, count))

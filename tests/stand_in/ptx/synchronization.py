@@ -92,7 +92,7 @@ class Memory(Operands):
         return of_call
 
     def _pass(self, readers: list[Any], dtype: np.dtype) -> Step:
-        """Return a step that writes a parameter of a call, or a result of the current function."""
+        """Return a function that executes the PTX instruction ``st.param``. The instruction stores an argument for a call, or a return value."""
         name, _, more = self.operands[0].strip("[]").partition("+")
         offset, size = int(more or 0), dtype.itemsize
         declared = [v.size for v in self.function.variables if v.name == name]

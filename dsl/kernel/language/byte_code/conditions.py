@@ -91,7 +91,7 @@ class Conditions:
         return block.after[0] if [i.name for i in block.body] == ["pop"] else number
 
     def _value(self, number: int, block: CodeBlock) -> bool:
-        """Merge the basic blocks of ``a and b`` or ``a or b`` into the first of them, `block`. Return whether the blocks have one of these forms.
+        """If `block` begins the expression ``a and b`` or ``a or b``, merge the expression's blocks into it and return True, else return False.
 
         The value of `a` remains on the stack if it is the result.
         """
@@ -172,7 +172,7 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return a number for the code after a block's first instruction, or None if it is unknown. Equivalent code has equal numbers."""
+        """Return the equivalence class (a number) of the code after a block's first instruction. If the class is not known, return None."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None

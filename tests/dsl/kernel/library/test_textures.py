@@ -183,7 +183,7 @@ def test_calls_of_the_driver() -> None:
 
 
 def test_a_texture_beside_other_arguments() -> None:
-    """Test a kernel with two textures of different modes, which are passed in a tuple."""
+    """Test a kernel that takes a tuple of two textures and an array as arguments. The textures have different filter modes."""
 
     @wf.kernel
     def blend(pair: Any, out: Any) -> None:

@@ -47,7 +47,7 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Return whether an argument is a NumPy array. Each run gets its own copies of the arrays."""
+    """Return whether a kernel argument is a NumPy array. An array owns elements that a kernel may overwrite, so that each run needs a copy."""
     return isinstance(value, np.ndarray)
 
 

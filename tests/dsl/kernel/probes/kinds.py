@@ -1,4 +1,4 @@
-"""Test kernels for narrow integers, durations, flags, patterns, views and functions of numbers."""
+"""Test kernels that use less common features of Python and NumPy, such as narrow integers, enum flags and ``math.isqrt``."""
 
 # mypy: ignore-errors
 
