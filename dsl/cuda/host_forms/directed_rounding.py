@@ -26,7 +26,7 @@ NEGLIGIBLE, IN_ITS_SHADOW = 2.0**-120, 2.0**-150
 
 
 def down(r: float, e: float) -> float:
-    """Round a result down. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
+    """Round the exact result of an operation down. `r` is the nearest float, and `e` is negative if the exact result is less than `r`."""
     if e < 0:
         r = np.nextafter(r, -np.inf)
     return r
@@ -40,7 +40,7 @@ def up(r: float, e: float) -> float:
 
 
 def towards_zero(r: float, e: float) -> float:
-    """Round a result towards zero. `r` is the nearest float, and `e` has the sign of the exact value minus `r`."""
+    """Round the exact result of an operation towards zero. `r` is the nearest float, and `e` has the sign of the exact result minus `r`."""
     if (r > 0 and e < 0) or (r < 0 and e > 0):
         r = np.nextafter(r, 0.0)
     return r
@@ -240,7 +240,7 @@ def rounded(error: Callable[..., Any], choose: Callable[..., Any]) -> Callable[.
 
 
 def sum_of(error: Callable[..., Any], choose: Callable[..., Any], sign: int = 1) -> Callable[..., Any]:
-    """Return a function that computes x + y, or x - y if `sign` is -1, rounded by the function `choose`.
+    """Return a function that computes x + y (x - y if `sign` is -1) with directed rounding. `choose` sets the direction: it is `down`, `up` or `towards_zero`.
 
     A zero sum rounded down is -0 if the sign bit of a term is set.
     """
