@@ -279,7 +279,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to ring buffers and memory, and then the steps that run in place."""
+        """Emit the queued stores to ring buffers and memory. Then emit the steps that overwrite their operands."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:

@@ -207,7 +207,7 @@ class Variables:
         return kind
 
     def _make_optional(self, variable: Variable, *kinds: Kind | None) -> None:
-        """Let `variable` also hold None. A second variable, ``variable.parts[0]``, stores its values other than None."""
+        """Make `variable` a variable that can also be None. If it is not None, its value is in another variable, ``variable.parts[0]``."""
         variable.parts = [Variable(variable.name)]
         for kind in kinds:
             if kind is not None and not isinstance(kind, OptionalKind) and not is_none(kind):

@@ -137,7 +137,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Return `array` with the name of its variable as label. If it already has the label of a field, such as ``name_field``, keep this label."""
+        """Return `array`, labelled with the name of its variable. If a label already starts with this name, as labels of fields do, keep it."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))

@@ -276,10 +276,7 @@ def test_a_handler_of_an_overflow_may_evaluate(name: str, native: bool) -> None:
 
 
 def check_with_handler(statement: Callable[[Any, Any, Any], Any]) -> None:
-    """Run the statement under an overflow handler that evaluates and records arrays.
-
-    Some of the numbers overflow.
-    """
+    """Run a statement that overflows. NumPy's error handler is a function that itself executes weft operations."""
     source = np.arange(40_000, dtype=np.float32) % 7
     other, calls, kept = wf.asarray(source[::-1].copy()), [], []
 
