@@ -46,7 +46,7 @@ enter:
   %overflow = alloca i32
   %limit.at = call ptr @word(ptr %words, i64 ${LIMIT})
   %limit = load i64, ptr %limit.at
-  %type.at = getelementptr i8, ptr %x, i64 ${TYPE_OF}
+  %type.at = getelementptr i8, ptr %x, i64 ${TYPE}
   %type = load ptr, ptr %type.at
   %float = call ptr @word(ptr %words, i64 ${FLOAT})
   %is.float = icmp eq ptr %type, %float
@@ -179,7 +179,7 @@ loop:
   br i1 %left, label %item, label %no
 item:
   %y = call ptr %item.of(ptr %x, i64 %k)
-  %type.at = getelementptr i8, ptr %y, i64 ${TYPE_OF}
+  %type.at = getelementptr i8, ptr %y, i64 ${TYPE}
   %item.type = load ptr, ptr %type.at
   %is.array = icmp eq ptr %item.type, %array
   %k.next = add i64 %k, 1
@@ -238,7 +238,7 @@ argument:
 look:
   %at = getelementptr ptr, ptr %given, i64 %k
   %x = load ptr, ptr %at
-  %type.at = getelementptr i8, ptr %x, i64 ${TYPE_OF}
+  %type.at = getelementptr i8, ptr %x, i64 ${TYPE}
   %type = load ptr, ptr %type.at
   %is.whole = icmp eq ptr %type, %word.Array
   %is.scalar = icmp eq ptr %type, %word.Scalar
@@ -269,7 +269,7 @@ call:
   br i1 %agree, label %first.type, label %apply
 first.type:
   %first.x = load ptr, ptr %given
-  %first.type.at = getelementptr i8, ptr %first.x, i64 ${TYPE_OF}
+  %first.type.at = getelementptr i8, ptr %first.x, i64 ${TYPE}
   %first.kind = load ptr, ptr %first.type.at
   %first.array = icmp eq ptr %first.kind, %word.ndarray
   br i1 %has.names, label %one.name, label %choose
@@ -291,7 +291,7 @@ apply:
   %failed = icmp eq ptr %result, null
   br i1 %failed, label %return, label %made
 made:
-  %result.type.at = getelementptr i8, ptr %result, i64 ${TYPE_OF}
+  %result.type.at = getelementptr i8, ptr %result, i64 ${TYPE}
   %result.type = load ptr, ptr %result.type.at
   %is.array = icmp eq ptr %result.type, %word.ndarray
   br i1 %is.array, label %array, label %return

@@ -16,18 +16,8 @@ import numpy as np
 
 from weft.dsl.arrays.array import Array, Scalar
 from weft.dsl.arrays.ufunc import UFunc
+from weft.dsl.immediate import native_objects_text
 from weft.dsl.immediate.at_call import COMMON
-from weft.dsl.immediate.native_objects_text import (
-    AXES,
-    BASE,
-    C_ORDER,
-    DTYPE,
-    FLAGS,
-    LENGTHS,
-    NUMBER,
-    ORDER,
-    OTHER_ORDER,
-)
 from weft.dsl.immediate.small_work import METHODS_OF_FUNCTIONS
 from weft.dsl.script import native_callers as native_callers
 from weft.dsl.script.kinds import ALIKE, PLAIN, MemoryEffect, is_computed, take
@@ -35,8 +25,6 @@ from weft.runtime import (
     FIXED,
     IMMEDIATE,
     SEVERAL_DEVICES,
-    TUPLE_ITEMS,
-    TYPE,
     Builtin,
     Replacement,
     Text,
@@ -59,25 +47,18 @@ _FUNCTIONS = (
     "Py_IncRef",
 )
 _IN_EVERY_TABLE = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
-# Offsets in objects, type flags (which subclasses inherit), and a bound of the lengths whose squares fit in a word.
+_RANGE = 2  # the word "alike" of `arange`
+# The offset of a builtin's table, type flags (which subclasses inherit), and a bound of the lengths whose squares fit in
+# a word. `native_objects_text` defines the other offsets.
 _LAYOUT = {
     "TABLE": bytes.__basicsize__ - 1,
-    "TYPE_OF": TYPE,
-    "TUPLE_ITEMS": TUPLE_ITEMS,
-    "AXES": AXES,
-    "LENGTHS": LENGTHS,
     "LIST": 1 << 25,
     "TUPLE": 1 << 26,
     "MOST": 1 << 31,
     "FIRST_ITEMS": 8,
-    "BASE": BASE,
-    "DTYPE": DTYPE,
-    "FLAGS": FLAGS,
-    "NUMBER": NUMBER,
-    "ORDER": ORDER,
-    "C_ORDER": C_ORDER,
-    "OTHER_ORDER": ord(OTHER_ORDER),
+    "OTHER_ORDER": ord(native_objects_text.OTHER_ORDER),
     "COMMON": COMMON,
+    "RANGE": _RANGE,
 }
 _OBJECTS: dict[str, Any] = {
     "Array": Array,
@@ -99,7 +80,6 @@ _OBJECTS: dict[str, Any] = {
 # device. `_VALUED` also contains the float types, and is used for all of these functions except `arange`.
 _UNNAMED = {kind: True for kind in _OBJECTS["plain.lengths"] if kind is not str}
 _VALUED = {**_UNNAMED, float: True, np.float64: True}
-_RANGE = 2
 _WORDS = ("function", "numpys.method", "own", "method", "slow", "limit", "kind", "alike", "computes", "most.positional")
 
 
@@ -143,12 +123,9 @@ def native_text() -> str:
     numbers = {name: k for k, name in enumerate(Text().begin_builtin(NAME, names))}
     words = {name.upper().replace(".", "_"): numbers[name] for name in (*names, *_IN_EVERY_TABLE)}
     effects = {effect.name: int(effect) for effect in MemoryEffect}
-    slots = {
-        f"{name[1:].upper()}_SLOT": at
-        for name, at in slots_of(Array).items()
-        if name in ("_values", "_device", "_view")
-    }
-    return read_llvm(__file__, "native_script", NAME=NAME, RANGE=_RANGE, **_LAYOUT, **slots, **effects, **words)
+    slots = {f"{name.upper()}_SLOT": slots_of(Array)[f"_{name}"] for name in ("values", "device", "view")}
+    layout = vars(native_objects_text)
+    return read_llvm(__file__, "native_script", layout, NAME=NAME, **_LAYOUT, **slots, **effects, **words)
 
 
 replacement = Replacement("weft.dsl.script.script_function.install_native_code", native_text)
