@@ -29,14 +29,12 @@ _FUNCTIONS = (
     "PyUnicode_Compare Py_IncRef"
 ).split()
 _OBJECTS: dict[str, Any] = {
-    "Array": Array,
+    **{each.__name__: each for each in (Array, np.ndarray, is_library)},
     "True": True,
     "NotImplemented": NotImplemented,
-    "ndarray": np.ndarray,
     "nothing": (),
     "call": "__call__",
     "numbers": dict.fromkeys(NUMBERS, True),
-    "is_library": is_library,
 }
 # Comparisons have no reflected operators.
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}

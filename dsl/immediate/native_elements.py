@@ -37,10 +37,7 @@ NAME = "weft_element"
 _ALLOCATE = 304  # offset of a type's allocation function
 _FUNCTIONS = ("PyLong_AsLongLongAndOverflow", "Py_IncRef")
 _OBJECTS: dict[str, Any] = {
-    "Array": Array,
-    "int": int,
-    "tuple": tuple,
-    "float": float,
+    **{kind.__name__: kind for kind in (Array, int, tuple, float)},
     "None": None,
     "double": np.float64,
     "long": np.int64,

@@ -66,17 +66,13 @@ _FUNCTIONS = (
     "PyObject_Vectorcall",
 )
 _OBJECTS: dict[str, Any] = {
-    "Array": Array,
-    "ndarray": np.ndarray,
-    "int": int,
-    "float": float,
+    **{each.__name__: each for each in (Array, np.ndarray, int, float, is_library)},
     "None": None,
     "True": True,
     "two": 2,
     "double": np.float64,
     "call": "__call__",
     "host_math": "host_math",
-    "is_library": is_library,
 }
 _OWN = ("new", "scalar", "flags", "clear", "next", "bound", "looks", "limit", "callers", "mode", "loops", "table")
 # Floating-point flags about which NumPy warns.

@@ -61,11 +61,7 @@ _LAYOUT = {
     "RANGE": _RANGE,
 }
 _OBJECTS: dict[str, Any] = {
-    "Array": Array,
-    "Scalar": Scalar,
-    "ndarray": np.ndarray,
-    "float": float,
-    "int": int,
+    **{kind.__name__: kind for kind in (Array, Scalar, np.ndarray, float, int)},
     "axis": "axis",
     "plain": dict.fromkeys(PLAIN, True),
     # NumPy integers may be lengths, too. The Python function handles them.
