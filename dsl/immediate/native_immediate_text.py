@@ -21,7 +21,8 @@ from weft.fusion import Storage
 from weft.runtime import DATA, FIXED, TUPLE_ITEMS, TUPLE_LENGTH, Buffer, Text
 
 NAME = "weft_immediate"
-
+# Words of a builtin, in addition to those of `native_tables`.
+OWN = "function loops table slow method limit looks callers types mode exact most shifts single inputs".split()
 
 # Sets of dtypes for assignments in which NumPy casts as weft does: destinations that accept any scalar, destinations
 # that accept real scalars, real values, and integers.
@@ -44,24 +45,7 @@ class _Immediate(ResultText):
     def __init__(self) -> None:
         self._at = slot_offsets(Array, Storage, Buffer, UFunc)
         self._t = t = Text()
-        own = (
-            "function",
-            "loops",
-            "table",
-            "slow",
-            "method",
-            "limit",
-            "looks",
-            "callers",
-            "types",
-            "mode",
-            "exact",
-            "most",
-            "shifts",
-            "single",
-            "inputs",
-        )
-        self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *own))
+        self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *OWN))
         self._taken = t.new(f"alloca ptr, i64 {MOST + 1}")
         self._pair = t.new(f"alloca ptr, i64 {MOST + 2}")
         self._held, self._device, self._before, self._result, self._loops = (t.new("alloca ptr") for _ in range(5))

@@ -57,14 +57,9 @@ _ALIGNED = 0x100  # bit of an array's flags
 _MANTISSA = (1 << 51) - 1  # bits of a float64 that are 0 in 0.5, 1.0, 2.0 and 3.0
 _NEW_ARRAY, _NEW_SCALAR = 94, 60  # positions in the function table of NumPy's C API
 _FUNCTIONS = (
-    "PyType_GenericAlloc",
-    "PyDict_GetItemWithError",
-    "PyUnicode_Compare",
-    "PyLong_AsLongLongAndOverflow",
-    "Py_IncRef",
-    "PyEval_GetGlobals",
-    "PyObject_Vectorcall",
-)
+    "PyType_GenericAlloc PyDict_GetItemWithError PyUnicode_Compare PyLong_AsLongLongAndOverflow PyEval_GetGlobals "
+    "PyObject_Vectorcall Py_IncRef"
+).split()
 _OBJECTS: dict[str, Any] = {
     **{each.__name__: each for each in (Array, np.ndarray, int, float, is_library)},
     "None": None,

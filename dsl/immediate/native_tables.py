@@ -18,29 +18,11 @@ from weft.fusion import ALONE, Storage
 from weft.runtime import Buffer, Listening, get_device
 
 FUNCTIONS = (
-    "PyObject_Vectorcall",
-    "PyObject_GetItem",
-    "PyObject_SetItem",
-    "PyDict_GetItemWithError",
-    "PyDict_SetItem",
-    "PyTuple_New",
-    "PyType_GenericAlloc",
-    "PyUnicode_Compare",
-    "Py_IncRef",
-    "PySequence_Size",
-    "PyTuple_GetItem",
-    "PyList_GetItem",
-    "PyList_New",
-    "PyList_SetItem",
-    "PyList_AsTuple",
-    "PyEval_GetGlobals",
-    "PyEval_GetFrame",
-    "PyFrame_GetCode",
-    "PyFrame_GetLasti",
-    "PyLong_FromVoidPtr",
-    "PyTuple_Pack",
-    "PyObject_IsTrue",
-)
+    "PyObject_Vectorcall PyObject_GetItem PyObject_SetItem PyObject_IsTrue PyDict_GetItemWithError PyDict_SetItem "
+    "PyTuple_New PyTuple_GetItem PyTuple_Pack PyList_New PyList_GetItem PyList_SetItem PyList_AsTuple PySequence_Size "
+    "PyUnicode_Compare PyType_GenericAlloc PyLong_FromVoidPtr PyEval_GetGlobals PyEval_GetFrame PyFrame_GetCode "
+    "PyFrame_GetLasti Py_IncRef"
+).split()
 # The type number of a NumPy scalar's dtype, -1 for Python's bools, ints and floats, and an unused number for other types
 # (axes are a tuple).
 _PLAIN = dict.fromkeys((*NUMBERS, NoneType, EllipsisType, slice, tuple), 63) | dict.fromkeys((bool, int, float), -1)

@@ -36,16 +36,9 @@ from weft.runtime import (
 
 NAME = "weft_script"
 _FUNCTIONS = (
-    "PyObject_Vectorcall",
-    "PyDict_GetItemWithError",
-    "PyTuple_Size",
-    "PyList_Size",
-    "PyTuple_GetItem",
-    "PyType_GetFlags",
-    "PyLong_AsLongLongAndOverflow",
-    "PyType_GenericAlloc",
-    "Py_IncRef",
-)
+    "PyObject_Vectorcall PyDict_GetItemWithError PyTuple_Size PyTuple_GetItem PyList_Size PyType_GetFlags "
+    "PyType_GenericAlloc PyLong_AsLongLongAndOverflow Py_IncRef"
+).split()
 _IN_EVERY_TABLE = ("Py_DecRef", "PyList_GetItem")  # Python functions that every builtin's table contains
 _RANGE = 2  # the word "alike" of `arange`
 # The offset of a builtin's table, type flags (which subclasses inherit), and a bound of the lengths whose squares fit in
