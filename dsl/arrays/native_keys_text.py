@@ -17,9 +17,9 @@ from weft.dsl.arrays.call_sites import SHOW, bind_memory
 from weft.dsl.arrays.indexing import element
 from weft.dsl.arrays.numbers import SLOTTED
 from weft.dsl.arrays.windows import VIEWS
-from weft.dsl.immediate.native_objects_text import ITEMSIZE, ObjectText
-from weft.fusion import ALONE, INTERNED, Storage, limits, recording
-from weft.runtime import TUPLE_ITEMS, Text, get_device
+from weft.dsl.immediate.native_objects_text import ObjectText, slot_offsets
+from weft.fusion import ALONE, INTERNED, Epoch, Expr, Storage, limits, recording
+from weft.runtime import TUPLE_ITEMS, Buffer, Text, get_device
 
 NAME = "weft_record_again"
 SLICE = 16  # offset of the start, stop and step in a slice object
@@ -73,8 +73,8 @@ class KeyText(ObjectText):
     _first: str  # the first argument
     _own: str  # ... its type
 
-    def __init__(self, at: Mapping[str, int]) -> None:
-        self._at = at
+    def __init__(self) -> None:
+        self._at = slot_offsets(Array, Storage, Epoch, Expr, Buffer)
         self._leaf: dict[str, str] = {}
         self._t = t = Text()
         self._known = t.begin_builtin(NAME, (*FUNCTIONS, *SHARED, *OWN, *WORDS))
@@ -89,10 +89,6 @@ class KeyText(ObjectText):
         t.store("-1", self._left_outside, 0)
         t.store("0", self._large, 0)
         self._does = t.new(f"call i64 {self._known['PyLong_AsLongLong']}(ptr {self._known['does']})")
-
-    def _itemsize(self, storage: str) -> str:
-        dtype = self._field(storage, "Storage.dtype")
-        return self._t.new(f"load i64, ptr {self._t.new(f'getelementptr i8, ptr {dtype}, i64 {ITEMSIZE}')}")
 
     def _begin_showing(self) -> None:
         """Emit code for the first part of the memo key of ``array[key]``: the array's view and its storage's shape."""
@@ -162,7 +158,7 @@ class KeyText(ObjectText):
         self._describe_number(thing)
         t.label("slice")
         for k in range(3):
-            part = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {thing}, i64 {SLICE + 8 * k}')}")
+            part = self._word(thing, SLICE + 8 * k)
             own = {"NoneType": f"part.{k}", "int": f"part.{k}"}
             self._branch_on_type(f"slice.{k}", self._type(part), own)
             t.label(f"part.{k}")
@@ -236,8 +232,7 @@ class KeyText(ObjectText):
         """Emit a call of a Python object with positional arguments."""
         for k, value in enumerate(arguments):
             self._t.do(f"store ptr {value}, ptr {self._t.at(self._given, k)}")
-        given = f"ptr {function}, ptr {self._given}, i64 {len(arguments)}, ptr null"
-        return self._call("ptr", "PyObject_Vectorcall", given)
+        return self._vectorcall(function, self._given, len(arguments))
 
     def _pack(self, *items: str) -> str:
         given = ", ".join(f"ptr {item}" for item in items)

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from weft.dsl.arrays.array import Array
 from weft.dsl.arrays.call_sites import ASSIGN, LEFT, RECORD_FUNCTION, RECORD_PENDING, SET, SHOW
 from weft.dsl.arrays.native_keys_text import WITH_NUMBER, KeyText
-from weft.fusion import Epoch, Expr, Storage
-from weft.runtime import FIXED, TUPLE_ITEMS, Buffer, slots_of
+from weft.dsl.immediate.native_objects_text import ITEMSIZE
+from weft.runtime import FIXED, TUPLE_ITEMS
 
 
 @cache
@@ -22,12 +21,7 @@ def operator_text() -> str:
 
     The code references no external symbols, and contains no constants in memory.
     """
-    at = {
-        f"{kind.__name__}.{name}": k
-        for kind in (Array, Storage, Epoch, Expr, Buffer)
-        for name, k in slots_of(kind).items()
-    }
-    return _Operator(at).text()
+    return _Operator().text()
 
 
 class _Operator(KeyText):
@@ -57,7 +51,7 @@ class _Operator(KeyText):
         self._find()
         self._go_on()
         t.label("slow")
-        done = self._call("ptr", "PyObject_Vectorcall", f"ptr {known['function']}, ptr %given, i64 %count, ptr %names")
+        done = self._vectorcall(known["function"], "%given", "%count", "%names")
         t.do(f"store ptr {done}, ptr {self._result}")
         t.begin_block("leave")
         k = t.begin_loop("forget", t.load(self._count, 0))
@@ -82,7 +76,8 @@ class _Operator(KeyText):
         t.leave_if(f"icmp eq ptr {self._field(storage, 'Storage.buffer')}, {known['None']}", "record", "alone.memory")
         t.enter_if(f"icmp eq ptr {self._field(storage, 'Storage.device')}, {known['cpu']}", "alone.size", "record")
         size = self._field(self._field(storage, "Storage.buffer"), "Buffer.nbytes")
-        most, itemsize = t.new(f"ptrtoint ptr {known['most']} to i64"), self._itemsize(storage)
+        most = t.new(f"ptrtoint ptr {known['most']} to i64")
+        itemsize = self._word(self._field(storage, "Storage.dtype"), ITEMSIZE, "i64")
         elements = t.new(f"mul i64 {itemsize}, {t.load(known['immediate'], 0)}")
         most = t.new(f"mul i64 {most}, {t.load(known['immediate'], FIXED)}")
         most = t.new(f"select i1 {t.new(f'icmp ugt i64 {most}, {elements}')}, i64 {most}, i64 {elements}")
@@ -134,7 +129,7 @@ class _Operator(KeyText):
         view = self._field(self._first, "Array._view")
         own = self._field(storage, "Storage.shape")
         t.leave_if(f"icmp eq ptr {view}, {known['None']}", "set.compare", "set.view")
-        seen = t.new(f"load ptr, ptr {t.new(f'getelementptr i8, ptr {view}, i64 {TUPLE_ITEMS}')}")
+        seen = self._word(view, TUPLE_ITEMS)
         t.begin_block("set.compare")
         shape = t.new(f"phi ptr [ {own}, %set.axes ], [ {seen}, %set.view ]")
         t.branch(f"icmp eq i64 {self._call('i64', 'PyTuple_Size', f'ptr {shape}')}, {count}", "slow", "record")
