@@ -248,8 +248,7 @@ class _Immediate(ResultText):
         )
         packed = t.new(f"icmp eq ptr {self._type(itself)}, {known['tuple']}")
         itself = t.new(f"select i1 {packed}, ptr {opened}, ptr {itself}")
-        self._increment_reference(itself)
-        self._return(itself)
+        self._return(self._increment_reference(itself))
         t.label("result")
         self._take_result(result)
 
@@ -307,8 +306,7 @@ class _Immediate(ResultText):
         t.enter_if(f"icmp eq ptr {self._type(first)}, {known['Array']}", "made.own", "made.new")
         t.enter_if(f"icmp eq ptr {result}, {values}", "made.same", "made.base")
         self._decrement_reference(result)
-        self._increment_reference(first)
-        self._return(first)
+        self._return(self._increment_reference(first))
         t.label("made.base")
         self._check(base, "made.part", "made.new")
         whole = t.new(f"icmp eq ptr {base}, {values}")
@@ -368,9 +366,7 @@ class _Immediate(ResultText):
         first, key = t.load("%given", 0, "ptr"), t.load("%given", 1, "ptr")
         t.enter_if(f"icmp eq ptr {self._type(first)}, {known['Array']}", f"{name}.first", "slow")
         values = self._values(name, first)
-        self._increment_reference(values)
-        t.do(f"store ptr {values}, ptr {t.at(self._taken, 0)}")
-        t.store("1", self._count, 0)
+        self._hold(0, self._increment_reference(values))
         self._key(name, key, values)
         t.label(f"{name}.basic")
         return first, values, key
@@ -400,8 +396,7 @@ class _Immediate(ResultText):
         self._check(array, "show.set", "leave")
         self._set(array, "Array._values", result)
         for name, value in (("_storage", storage), ("_device", known["None"])):
-            self._increment_reference(value)
-            self._set(array, f"Array.{name}", value)
+            self._set(array, f"Array.{name}", self._increment_reference(value))
         self._return(array)
 
     def _adopt(self, first: str, result: str) -> None:
@@ -458,9 +453,7 @@ class _Immediate(ResultText):
     def _put(self) -> None:
         t, known = self._t, self._known
         first, values, key = self._first("put", 3)
-        self._increment_reference(key)
-        t.do(f"store ptr {key}, ptr {t.at(self._taken, 1)}")
-        t.store("2", self._count, 0)
+        self._hold(1, self._increment_reference(key))
         t.begin_block("put.arrays")
         given, key = key, t.load(self._taken, 1, "ptr")
         t.do(f"store ptr null, ptr {self._before}")  # (the value need not broadcast with a mask)
@@ -475,8 +468,7 @@ class _Immediate(ResultText):
         large = t.new(f"icmp sgt i64 {self._size('put.size', values)}, {self._limit}")
         t.enter_if(f"and i1 {large}, {t.new(f'icmp eq ptr {key}, {given}')}", "put.large", "put.small")
         part = self._check(t.new(f"call ptr {known['PyObject_GetItem']}(ptr {values}, ptr {key})"), "put.part", "leave")
-        t.do(f"store ptr {part}, ptr {t.at(self._taken, 3)}")
-        t.store("4", self._count, 0)
+        self._hold(3, part)
         t.enter_if(f"icmp eq ptr {self._type(part)}, {known['ndarray']}", "put.part.array", "put.small")
         t.leave_if(f"icmp sgt i64 {self._size('put.covered', part)}, {self._limit}", "give.up", "put.part.set")
         done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {part}, ptr {known['Ellipsis']}, ptr {value})")
@@ -484,8 +476,7 @@ class _Immediate(ResultText):
         t.label("put.small")
         done = t.new(f"call i32 {known['PyObject_SetItem']}(ptr {values}, ptr {key}, ptr {value})")
         t.enter_if(f"icmp eq i32 {done}, 0", "put.done", "leave")
-        self._increment_reference(known["None"])
-        self._return(known["None"])
+        self._return(self._increment_reference(known["None"]))
 
     def _put_value(self, any_number: str, real: str, types: str) -> str:
         """Emit code that loads an assigned value: an array with a suitable dtype, or a scalar."""
@@ -500,9 +491,7 @@ class _Immediate(ResultText):
         t.leave_if(f"icmp eq ptr {there}, null", "give.up", "put.number")
         t.begin_block("put.value")
         value = t.new(f"phi ptr [ {found}, %put.value.small ], [ {thing}, %put.number ]")
-        self._increment_reference(value)
-        t.do(f"store ptr {value}, ptr {t.at(self._taken, 2)}")
-        t.store("3", self._count, 0)
+        self._hold(2, self._increment_reference(value))
         return value
 
     def _end(self) -> None:

@@ -146,12 +146,16 @@ class OperandText(ObjectText):
         t.begin_block("operand.weak")
         t.begin_block("operand.take")
         taken = t.new(f"phi ptr [ {found}, %operand.small ], [ {thing}, %operand.weak ]")
-        self._increment_reference(taken)
-        t.do(f"store ptr {taken}, ptr {t.at(self._taken, k)}")
-        t.store(t.new(f"add i64 {k}, 1"), self._count, 0)
+        self._hold(k, self._increment_reference(taken))
         t.do("br label %operand.end")
         t.end_loop("operand", reached=True)
         t.branch(f"icmp eq ptr {t.load(self._device, 0, 'ptr')}, null", "give.up", "taken")
+
+    def _hold(self, k: int | str, value: str) -> None:
+        """Emit code that holds the reference to an object, as number `k`, until the call ends."""
+        t = self._t
+        t.do(f"store ptr {value}, ptr {t.at(self._taken, k)}")
+        t.store(str(k + 1) if isinstance(k, int) else t.new(f"add i64 {k}, 1"), self._count, 0)
 
     def _check_cast(self, dtype: str, kind: str) -> None:
         """Emit a check that NumPy casts the first operand to `dtype` exactly as weft does. If this is uncertain, the code branches to ``give.up``."""
@@ -563,8 +567,7 @@ class OperandText(ObjectText):
         # (An array in Fortran order has a view, which is created when it is first needed.)
         view = t.new(f"select i1 {t.new(f'icmp ne i32 {flags}, 0')}, ptr {self._known['None']}, ptr null")
         for name, value in (("_device", t.load(self._device, 0, "ptr")), ("_view", view)):
-            self._increment_reference(value)
-            self._set(array, f"Array.{name}", value)
+            self._set(array, f"Array.{name}", self._increment_reference(value))
 
     def _branch_on_caller(self, name: str, library: str, own: str, failed: str, result: str = "") -> None:
         """Emit branches on the caller: to `library` for a library that does not use weft, and to `own` for other code.
