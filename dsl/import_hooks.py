@@ -20,40 +20,34 @@ from weft.runtime.lazy_names import lazy_names
 _MULTIGRID = "air evolution_strength graph krylov linalg relaxation ruge_stuben smoothed_aggregation"
 _MAHOTAS = "bbox center_of_mass convex convolve distance histogram interpolate labeled morph thin"
 _FEATURES = "lbp surf texture zernike"
-_REGISTRATIONS = {
-    "array_api_compat.common._helpers": "register_namespace",
-    "autograd.numpy.numpy_boxes": "register_box",
-    "autograd.numpy.numpy_vspaces": "register_vector_space",
-    "bottleneck": "register_replace",
-    "cv2": "register_opencv",
-    "einops._backends": "register_backend",
-    "jax._src.abstract_arrays": "register_abstract_arrays",
-    "jax._src.interpreters.pxla": "register_shards",
-    "h5py._hl.dataset": "register_calls",
+# The modules for which each function of `registrations` is called.
+_MODULES = {
+    "register_abstract_arrays": "jax._src.abstract_arrays",
+    "register_backend": "einops._backends",
+    "register_box": "autograd.numpy.numpy_boxes",
+    "register_calls": "h5py._hl.dataset numba.stencils.stencil polars scipy.sparse._coo torch",
+    "register_collate": "torch.utils.data._utils.collate",
+    "register_constants": "numba.core.interpreter",
+    "register_dispatcher": "numba.core.dispatcher",
+    "register_factors": "scipy.sparse.linalg._dsolve._superlu",
+    "register_functions": "pyarrow.lib scipy.linalg._fblas scipy.linalg._flapack scipy.spatial._distance_pybind "
+    "scipy.spatial._distance_wrap skimage.transform._hough_transform",
+    "register_namespace": "array_api_compat.common._helpers scipy._lib.array_api_compat.common._helpers "
+    "sklearn.externals.array_api_compat.common._helpers",
+    "register_opencv": "cv2",
+    "register_replace": "bottleneck",
+    "register_shards": "jax._src.interpreters.pxla",
+    "register_vector_space": "autograd.numpy.numpy_vspaces",
+}
+_WAITING: dict[str, str | Callable[[ModuleType], None]] = {
+    "dask.array": "register_chunks",
     **{f"mahotas._{name}": "register_functions" for name in _MAHOTAS.split()},
     **{f"mahotas.features._{name}": "register_functions" for name in _FEATURES.split()},
-    "numba.core.dispatcher": "register_dispatcher",
-    "numba.core.interpreter": "register_constants",
-    "numba.stencils.stencil": "register_calls",
-    "polars": "register_calls",
-    "pyarrow.lib": "register_functions",
     **{f"pyamg.amg_core.{name}": "register_functions" for name in _MULTIGRID.split()},
-    "scipy._lib.array_api_compat.common._helpers": "register_namespace",
-    "scipy.linalg._fblas": "register_functions",
-    "scipy.linalg._flapack": "register_functions",
-    "scipy.sparse._coo": "register_calls",
-    "scipy.sparse.linalg._dsolve._superlu": "register_factors",
-    "scipy.spatial._distance_pybind": "register_functions",
-    "scipy.spatial._distance_wrap": "register_functions",
-    "skimage.transform._hough_transform": "register_functions",
-    "sklearn.externals.array_api_compat.common._helpers": "register_namespace",
-    "torch": "register_calls",
-    "torch.utils.data._utils.collate": "register_collate",
+    **{module: function for function, modules in _MODULES.items() for module in modules.split()},
 }
-_WAITING: dict[str, str | Callable[[ModuleType], None]] = {**_REGISTRATIONS, "dask.array": "register_chunks"}
 _find_lazy = lazy_names(
-    globals(),
-    {"weft.dsl.dask_chunks": "register_chunks", "weft.dsl.registrations": " ".join({*_REGISTRATIONS.values()})},
+    globals(), {"weft.dsl.dask_chunks": "register_chunks", "weft.dsl.registrations": " ".join(_MODULES)}
 )
 
 
@@ -99,9 +93,8 @@ class _Finder:
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         own = fullname.startswith("weft.") and "_pytest" in sys.modules
-        function = (
-            "" if own else _WAITING.get(fullname)
-        )  # (a program may only search for a module, or its import may fail)
+        # (keep the entry: a program may only search for a module, or its import may fail)
+        function = "" if own else _WAITING.get(fullname)
         spec = PathFinder.find_spec(fullname, path, target) if function is not None else None
         if spec is not None and spec.loader is not None and function is not None:
             spec.loader = _RegisteringLoader(spec.loader, function)  # type: ignore[assignment]
