@@ -18,7 +18,6 @@ import time
 import tokenize
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ import numpy as np
 
 from weft.codegen import is_supported
 from weft.dsl.arrays.array import Array, evaluate
-from weft.dsl.cli.compare import WARM_RUNS, compiled_first
+from weft.dsl.cli.compare import WARM_RUNS, Outcome, compiled_first
 from weft.dsl.cli.differences import ResultComparison, scales_of
 from weft.dsl.functions.creation import asarray
 from weft.dsl.script.namespace_reads import walk_code
@@ -170,15 +169,6 @@ def _to_numpy(value: object) -> Any:
 # -- comparison ----------------------------------------------------------------------------------------
 
 
-@dataclass
-class CellRun:
-    """The results of one run of a cell."""
-
-    seconds: float
-    printed: str = ""
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-
-
 def _compare(shell: Any, cell: str) -> None:
     """Run a cell under NumPy and on weft, and print the times and the differences.
 
@@ -192,10 +182,10 @@ def _compare(shell: Any, cell: str) -> None:
     if failures:
         print(f"%%weft: the cell cannot run several times ({failures[0]}), so nothing was compared")
         return
-    print("\n".join(_report(*[run for run in runs if isinstance(run, CellRun)])))
+    print("\n".join(_report(*[run for run in runs if isinstance(run, Outcome)])))
 
 
-def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
+def _run_until_warm(shell: Any, cell: str) -> Outcome | str:
     """Run a cell on weft at most `WARM_RUNS` times. Stop earlier if a run fails, or if all its plans were in memory.
 
     Return what `_run_hidden` returned for the last run.
@@ -209,7 +199,7 @@ def _run_until_warm(shell: Any, cell: str) -> CellRun | str:
     return run
 
 
-def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
+def _report(reference: Outcome, first: Outcome, ours: Outcome) -> list[str]:
     """Return lines of text that compare a NumPy run with the first and the last run on weft."""
     comparison = ResultComparison({}, reference.printed, scales_of(reference.arrays, reference.printed))
     rows = [
@@ -226,7 +216,7 @@ def _report(reference: CellRun, first: CellRun, ours: CellRun) -> list[str]:
     ]
 
 
-def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
+def _run_hidden(shell: Any, cell: str, on_weft: bool) -> Outcome | str:
     """Run a cell on copies of its variables, and return its results, or its error as text.
 
     The namespace and the state of `numpy.random` are restored afterwards.
@@ -244,7 +234,7 @@ def _run_hidden(shell: Any, cell: str, on_weft: bool) -> CellRun | str:
             found = {n: v for n, v in names.items() if n in used and isinstance(v, (Array, np.ndarray, np.generic))}
             evaluate(*[value for value in found.values() if isinstance(value, Array)])
             seconds = time.perf_counter() - begin
-            return CellRun(seconds, text.getvalue(), {n: np.array(v) for n, v in found.items()})
+            return Outcome(seconds, printed=text.getvalue(), arrays={n: np.array(v) for n, v in found.items()})
     except Exception as error:  # (any error of the user's cell)
         return f"{'weft' if on_weft else 'NumPy'}: {type(error).__name__}: {error}"
     finally:

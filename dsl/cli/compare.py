@@ -44,7 +44,7 @@ from weft.runtime import counted, override, setting
 
 @dataclass
 class Outcome:
-    """The result of one run of the script.
+    """The result of one run of a script or notebook cell.
 
     The times exclude the startup of the interpreter and the imports of NumPy and weft.
     """
