@@ -386,11 +386,8 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     shown = _view_or_offset(array, key)
     fits = shown is not ... and (type(shown) is not int or not getattr(value, "shape", ()))
     if fits and type(value) in (Array, Scalar, int, float) and (array._view is None or all(array._view[1])):
-        if type(shown) is int:
-            _write_memoized(array, key, ((), (), shown), value)
-            return
-        if not isinstance(value, Array) or value._storage is not array._storage:
-            _write_memoized(array, key, shown, value)
+        if type(shown) is int or not isinstance(value, Array) or value._storage is not array._storage:
+            _write_memoized(array, key, ((), (), shown) if type(shown) is int else shown, value)
             return
         if value._view == shown and is_writable(array):
             _memoize_no_change(array, key, value)
@@ -405,14 +402,9 @@ def assign_recorded(array: Array, key: object, value: object) -> None:
     index = resolve(array, key)
     if not index.advanced:
         value = _checked_value(given, value, index, array.dtype)
-    target = _shown(array, index)
-    if (
-        not index.advanced
-        and isinstance(value, Array)
-        and value._storage is target._storage
-        and value._view == target._view
-    ):
-        return  # (the view has already been written)
+        target = _shown(array, index)
+        if isinstance(value, Array) and value._storage is target._storage and value._view == target._view:
+            return  # (the view has already been written)
     node, weak = value_operand(value, array.dtype)
     epoch = current_epoch(array.device)
     node = number_of(value, array.dtype, location, "set", epoch) if weak is not None else node
