@@ -18,7 +18,6 @@ from weft.codegen import dtype_kind, is_half
 from weft.dsl.arrays.array import Array, expr_of, record, start
 from weft.dsl.arrays.docstrings import named
 from weft.dsl.arrays.memoized import memoized
-from weft.dsl.arrays.on_host import call_numpy
 from weft.dsl.arrays.results import as_array, single_output, to_python
 from weft.dsl.arrays.validation import normalize_axes
 from weft.dsl.functions.reductions import make_reduction, make_scan, mean, reduce, std, var
@@ -164,10 +163,8 @@ def _make_nan_extreme(op: str, name: str) -> Any:
     ) -> Any:
         # (NumPy warns if all elements of a small array of 16-bit floats are NaN)
         if isinstance(a, Array) and a.dtype.char == "e" and a.size <= IMMEDIATE[0] and values_of(a) is not None:
-            rare = {"initial": initial} if initial is not None else {}
-            return call_numpy(
-                getattr(np, name), (a, axis, out, keepdims), rare | ({} if where is True else {"where": where})
-            )
+            rare = _given(initial=_ANY if initial is None else initial, where=_ANY if where is True else where)
+            return on_host(getattr(np, name), a, axis, out, keepdims, **rare)
         return reduce(op, a, axis, None, single_output(out, True), keepdims, initial, where)
 
     return memoized(named(name, function))
