@@ -334,12 +334,14 @@ def _contract_pair(
     terms: list[str], found: list[Array], result: str, kind: np.dtype, location: Location
 ) -> Array | None:
     """Contract one or two operands, as a fused sum of products or by BLAS. Return None if neither is possible."""
-    fused = _contract(terms, result, found, kind, location)
+    sizes: dict[str, int] = {}
+    for term, array in zip(terms, found, strict=True):
+        for letter, n in zip(term, array.shape, strict=True):
+            if n != sizes.setdefault(letter, n):
+                return None  # lengths of 1 are broadcast
+    fused = _contract(terms, result, found, sizes, kind, location)
     if fused is not None:
         return fused
-    sizes = {c: n for term, array in zip(terms, found, strict=True) for c, n in zip(term, array.shape, strict=True)}
-    if any(array.shape != tuple(sizes[c] for c in term) for term, array in zip(terms, found, strict=True)):
-        return None
     if any(len(set(term)) < len(term) for term in terms):
         return None
     if result and result[-1] in terms[0]:
@@ -348,7 +350,7 @@ def _contract_pair(
     for k in range(2):
         own = "".join(c for c in terms[k] if c in terms[1 - k] or c in result)
         if own != terms[k]:
-            summed = _contract([terms[k]], own, [found[k]], kind, location)
+            summed = _contract([terms[k]], own, [found[k]], sizes, kind, location)
             assert summed is not None
             terms, found = [*terms], [*found]
             terms[k], found[k] = own, summed
@@ -370,16 +372,10 @@ def _contract_pair(
     return transpose(reshape(product, tuple(sizes[c] for c in made)), [made.index(c) for c in result])
 
 
-def _contract(terms: list[str], result: str, found: list[Array], kind: np.dtype, location: Location) -> Array | None:
-    """Contract one or two operands as a fused sum of products.
-
-    Return None if BLAS is faster, or if axes with the same letter differ in length.
-    """
-    sizes: dict[str, int] = {}
-    for term, array in zip(terms, found, strict=True):
-        for letter, n in zip(term, array.shape, strict=True):
-            if n != sizes.setdefault(letter, n):
-                return None  # lengths of 1 are broadcast
+def _contract(
+    terms: list[str], result: str, found: list[Array], sizes: dict[str, int], kind: np.dtype, location: Location
+) -> Array | None:
+    """Contract one or two operands as a fused sum of products, or return None if BLAS is faster."""
     if len(terms) == 2:
         first, second = set(terms[0]), set(terms[1])
         parts = (first - second, second - first, (first & second) - set(result), first & second & set(result))
