@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from weft.dsl.arrays.annotations import ArrayLike, DTypeLike, Output, ShapeLike
 
 _NO_VALUE = np._NoValue  # type: ignore[attr-defined]
+# Ops that reduce bools in place of other ops.
+_OPS_OF_BOOLS = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}
 
 
 def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
@@ -89,33 +91,31 @@ def reduce(
     if dtype is None and out is not None and op[:7] != "logical":
         dtype = _kind_with(out, node.dtype)
     kind = as_dtype(dtype) if dtype is not None else reduction_dtype(op, node.dtype)
+    has_initial = initial is not None and initial is not _NO_VALUE
+    is_masked = where is not True and where is not _NO_VALUE
     if not _is_scannable(op, kind) or (kind.kind == "c" and op in ("maximum", "minimum")):
-        plain = where is True and initial in (None, _NO_VALUE) and kind == node.dtype and kind.kind == "c"
+        plain = not is_masked and not has_initial and kind == node.dtype and kind.kind == "c"
         if plain and axes and node.size and op in ("maximum", "minimum"):
             return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
         options: dict[str, Any] = {"axis": axis, "keepdims": keep}
-        if initial not in (None, _NO_VALUE):
-            options["initial"] = initial
-        return _by_numpy(op, "reduce", values, asked, out, {**options, **({} if where is True else {"where": where})})
+        options |= {"initial": initial} if has_initial else {}
+        options |= {"where": where} if is_masked else {}
+        return _by_numpy(op, "reduce", values, asked, out, options)
     _check_bits(op, kind)
-    has_initial = initial is not None and initial is not _NO_VALUE
     if op in EXTREMES and not has_initial:
         if not prod([node.shape[a] for a in axes]):
             raise ValueError(f"zero-size array to reduction operation {op} which has no identity")
-        if where is not True and where is not _NO_VALUE:
+        if is_masked:
             raise ValueError(
                 f"reduction operation '{op}' does not have an identity, so to use a where mask one has to specify 'initial'"
             )
-    if kind.kind == "b" and op not in ("logical_and", "logical_or", "logical_xor"):
-        op = {"maximum": "logical_or", "minimum": "logical_and", "add": "logical_or", "multiply": "logical_and"}.get(
-            op, op
-        )
+    op = _OPS_OF_BOOLS.get(op, op) if kind.kind == "b" else op
     node = cast(node, kind) if op[:7] != "logical" else node
     if op[:7] == "logical" and node.dtype.kind != "b":
         node = map_("not_equal", [node, constant(0, node.dtype)])
     first = _initial_value(initial, kind) if has_initial else None
     lowest = first if op == "add" and kind.kind == "f" and _is_negative_zero(initial) else None
-    if where is not True and where is not _NO_VALUE:
+    if is_masked:
         node = _masked(op, node, where, lowest)
     result = reduce_(op, node, axes, kind, keep, where_from) if axes else node
     if first is not None:
@@ -198,8 +198,7 @@ def accumulate(
     compute_by_numpy = is_half(kind) and not is_gpu((recording.epoch or current_epoch()).device)
     if not _is_scannable(op, kind) or compute_by_numpy or (kind.kind in "bc" and op not in _EXACT_SCANS):
         return _by_numpy(op, "accumulate", record(node), asked, out, {"axis": axis_number})
-    if kind.kind == "b" and op in ("add", "multiply"):
-        op = {"add": "logical_or", "multiply": "logical_and"}[op]
+    op = _OPS_OF_BOOLS.get(op, op) if kind.kind == "b" else op
     wide = widened(kind)
     found = cast(scan(op, cast(cast(node, kind), wide), axis_number, wide, location), kind)
     return _return_result(op, found, out, casting="unsafe")
