@@ -355,7 +355,8 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
         return earlier, later
 
     @device
-    def read(found: Any, rows: Any, row: Any, begin: Any, first: Any, length: Any) -> None:
+    def read(found: Any, rows: Any, where: Any) -> None:
+        row, begin, first, length = where
         for k in each:
             position = first + np.uint32(32 * k)
             found[k] = found.dtype.type(0)
@@ -372,24 +373,14 @@ def parts_of_pass(order: BitOrder, items: int) -> tuple[Any, ...]:
             ranks[k] = own << SHIFT | count_in_warp(counters, warp, own)
 
     @device
-    def read_tile(
-        found: object,
-        source: object,
-        even: Any,
-        odd: Any,
-        begins: Any,
-        to_even: Any,
-        row: Any,
-        begin: Any,
-        first: Any,
-        length: Any,
-    ) -> None:
+    def read_tile(found: Any, arrays: Any, begins: Any, to_even: Any, where: Any) -> None:
+        source, even, odd = arrays
         if begins:
-            read(found, source, row, begin, first, length)
+            read(found, source, where)
         elif to_even:
-            read(found, odd, row, begin, first, length)
+            read(found, odd, where)
         else:
-            read(found, even, row, begin, first, length)
+            read(found, even, where)
 
     return count_moving, read_tile, count_tile
 
@@ -410,16 +401,9 @@ def parts_that_write(order: BitOrder, items: int, numbered: bool) -> tuple[Any, 
 
     @device
     def write_tile(
-        exchange: Any,
-        carried: Any,
-        offsets: Any,
-        into: Any,
-        ends: Any,
-        to_even: Any,
-        row: Any,
-        length: Any,
-        number: Any,
+        moved: Any, offsets: Any, into: Any, ends: Any, to_even: Any, row: Any, length: Any, number: Any
     ) -> None:
+        exchange, carried = moved
         even, odd, even_indices, odd_indices, out = into
         t = np.uint32(threadIdx.x)
         for k in range(items):
@@ -517,7 +501,7 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
         length = np.uint32(min(source.shape[1] - begin, size))
         t = np.uint32(threadIdx.x)
         first = t // np.uint32(32) * np.uint32(32 * items) + np.uint32(laneid)
-        read_tile(bits, source, even, odd, begins, to_even, row, begin, first, length)
+        read_tile(bits, (source, even, odd), begins, to_even, (row, begin, first, length))
         count_tile(bits, ranks, counters, first, length, number)
         syncthreads()
         offsets[t] = offset_of_digit(counters, sums, counts, descriptors, tile, row, within, number)
@@ -526,10 +510,10 @@ def make_radix_pass(order: BitOrder, items: int, numbered: bool) -> KernelDispat
             for k in range(items):
                 came[k] = begin + first + np.uint32(32 * k)
         elif numbered:
-            read_tile(came, even_indices, even_indices, odd_indices, begins, to_even, row, begin, first, length)
+            read_tile(came, (even_indices, even_indices, odd_indices), begins, to_even, (row, begin, first, length))
         exchange_tile(bits, came, ranks, counters, exchange, carried)
         syncthreads()
         into = (even, odd, even_indices, odd_indices, out)
-        write_tile(exchange, carried, offsets, into, ends, to_even, row, length, number)
+        write_tile((exchange, carried), offsets, into, ends, to_even, row, length, number)
 
     return _kernel(radix_pass)
