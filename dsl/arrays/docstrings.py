@@ -237,7 +237,12 @@ array([9, 1, 2])""",
     "astype": ("wf.asarray([1.7, -2.7]).astype(np.int32)", "array([ 1, -2], dtype=int32)"),
 }
 
+# Phrases in several summaries
 _LIKE = "by default with the shape, dtype and device of another array"
+_COPY = "Return a copy of a matrix, or of a stack of matrices, with the elements"
+_ALONG = "along an axis, by default of the flattened array"
+_OR_NAN = "along the given axes, or NaN if an element is NaN"
+_NOT_NAN = "of the elements that are not NaN"
 # Summary, example arguments and example result of each function
 FUNCTIONS = {
     "zeros": ("Return an array of zeros, by default float64", "(2, 2)", "array([[0., 0.],\n       [0., 0.]])"),
@@ -246,28 +251,12 @@ FUNCTIONS = {
     "zeros_like": (f"Return an array of zeros, {_LIKE}", "[1.5, 2.5]", "array([0., 0.])"),
     "ones_like": (f"Return an array of ones, {_LIKE}", "[[1, 2], [3, 4]]", "array([[1, 1],\n       [1, 1]])"),
     "empty_like": (f"Return an uninitialized array, {_LIKE}", "np.int32([])", "array([], dtype=int32)"),
-    "tril": (
-        "Return a copy of a matrix, or of a stack of matrices, with the elements above the `k`-th diagonal set to zero",
-        "[[1, 2], [3, 4]]",
-        "array([[1, 0],\n       [3, 4]])",
-    ),
-    "triu": (
-        "Return a copy of a matrix, or of a stack of matrices, with the elements below the `k`-th diagonal set to zero",
-        "[[1, 2], [3, 4]]",
-        "array([[1, 2],\n       [0, 4]])",
-    ),
+    "tril": (f"{_COPY} above the `k`-th diagonal set to zero", "[[1, 2], [3, 4]]", "array([[1, 0],\n       [3, 4]])"),
+    "triu": (f"{_COPY} below the `k`-th diagonal set to zero", "[[1, 2], [3, 4]]", "array([[1, 2],\n       [0, 4]])"),
     "sum": ("Return the sum of the elements over the given axes", "[[1, 2], [3, 4]], axis=0", "array([4, 6])"),
     "prod": ("Return the product of the elements over the given axes", "[2, 3, 4]", "np.int64(24)"),
-    "max": (
-        "Return the maximum along the given axes, or NaN if an element is NaN",
-        "[[1, 5], [7, 3]], axis=1",
-        "array([5, 7])",
-    ),
-    "min": (
-        "Return the minimum along the given axes, or NaN if an element is NaN",
-        "[[1, 5], [7, 3]], axis=1",
-        "array([1, 3])",
-    ),
+    "max": (f"Return the maximum {_OR_NAN}", "[[1, 5], [7, 3]], axis=1", "array([5, 7])"),
+    "min": (f"Return the minimum {_OR_NAN}", "[[1, 5], [7, 3]], axis=1", "array([1, 3])"),
     "all": (
         "Return whether all elements along the given axes are nonzero",
         "[[True, False], [True, True]], axis=1",
@@ -278,16 +267,8 @@ FUNCTIONS = {
         "[[False, False], [False, True]], axis=1",
         "array([False,  True])",
     ),
-    "cumsum": (
-        "Return the cumulative sum along an axis, by default of the flattened array",
-        "[1, 2, 3]",
-        "array([1, 3, 6])",
-    ),
-    "cumprod": (
-        "Return the cumulative product along an axis, by default of the flattened array",
-        "[1, 2, 3]",
-        "array([1, 2, 6])",
-    ),
+    "cumsum": (f"Return the cumulative sum {_ALONG}", "[1, 2, 3]", "array([1, 3, 6])"),
+    "cumprod": (f"Return the cumulative product {_ALONG}", "[1, 2, 3]", "array([1, 2, 6])"),
     "nancumsum": (
         "Return the cumulative sum along an axis, treating NaN as 0",
         "[2.0, np.nan, 3.0]",
@@ -302,14 +283,10 @@ FUNCTIONS = {
     "argsort": ("Return the indices that sort an array along an axis", "[7, 1, 5]", "array([1, 2, 0])"),
     "argmax": ("Return the index of the first maximum along an axis", "[3, 9, 4, 9]", "np.int64(1)"),
     "argmin": ("Return the index of the first minimum along an axis", "[3, 1, 4, 1]", "np.int64(1)"),
-    "nansum": ("Return the sum of the elements that are not NaN", "[1.0, np.nan, 2.0]", "np.float64(3.0)"),
-    "nanprod": ("Return the product of the elements that are not NaN", "[2.0, np.nan, 3.0]", "np.float64(6.0)"),
-    "nanvar": ("Return the variance of the elements that are not NaN", "[2.0, np.nan, 4.0]", "np.float64(1.0)"),
-    "nanstd": (
-        "Return the standard deviation of the elements that are not NaN",
-        "[2.0, np.nan, 4.0]",
-        "np.float64(1.0)",
-    ),
+    "nansum": (f"Return the sum {_NOT_NAN}", "[1.0, np.nan, 2.0]", "np.float64(3.0)"),
+    "nanprod": (f"Return the product {_NOT_NAN}", "[2.0, np.nan, 3.0]", "np.float64(6.0)"),
+    "nanvar": (f"Return the variance {_NOT_NAN}", "[2.0, np.nan, 4.0]", "np.float64(1.0)"),
+    "nanstd": (f"Return the standard deviation {_NOT_NAN}", "[2.0, np.nan, 4.0]", "np.float64(1.0)"),
     "quantile": (
         "Return quantiles of the elements along the given axes",
         "[1.0, 2.0, 3.0, 4.0, 5.0], [0.25, 0.5]",
@@ -320,14 +297,10 @@ FUNCTIONS = {
         "[1.0, 2.0, 3.0, 4.0, 5.0], 25",
         "np.float64(2.0)",
     ),
-    "nanquantile": ("Return quantiles of the elements that are not NaN", "[1.0, np.nan, 3.0], 0.5", "np.float64(2.0)"),
-    "nanpercentile": (
-        "Return percentiles of the elements that are not NaN",
-        "[1.0, np.nan, 3.0], 50",
-        "np.float64(2.0)",
-    ),
-    "nanmax": ("Return the maximum of the elements that are not NaN", "[1.0, np.nan, 3.0]", "np.float64(3.0)"),
-    "nanmin": ("Return the minimum of the elements that are not NaN", "[1.0, np.nan, 3.0]", "np.float64(1.0)"),
+    "nanquantile": (f"Return quantiles {_NOT_NAN}", "[1.0, np.nan, 3.0], 0.5", "np.float64(2.0)"),
+    "nanpercentile": (f"Return percentiles {_NOT_NAN}", "[1.0, np.nan, 3.0], 50", "np.float64(2.0)"),
+    "nanmax": (f"Return the maximum {_NOT_NAN}", "[1.0, np.nan, 3.0]", "np.float64(3.0)"),
+    "nanmin": (f"Return the minimum {_NOT_NAN}", "[1.0, np.nan, 3.0]", "np.float64(1.0)"),
     "fft.fft": (
         "Return the discrete Fourier transform along an axis",
         "[1.0, 0.0, 0.0, 0.0]",
