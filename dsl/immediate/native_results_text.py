@@ -43,13 +43,6 @@ class ResultText(IndexText):
         self._fill(array, result)
         self._return(array)
 
-    def _is_plain(self, name: str, kind: str) -> None:
-        """Emit code that tests whether a result is plain: a scalar or None. The code branches to ``plain`` if so, and to ``finish`` if not."""
-        t, known = self._t, self._known
-        there = t.new(f"call ptr {known['PyDict_GetItemWithError']}(ptr {known['plain']}, ptr {kind})")
-        t.leave_if(f"icmp eq ptr {there}, null", f"{name}.finish", f"{name}.listed")
-        t.branch(f"icmp eq ptr {kind}, {known['tuple']}", f"{name}.finish", f"{name}.plain")
-
     def _return_from(self, function: str, first: str, second: str, released: str) -> None:
         """Emit code that calls a Python function, drops a reference to the object `released`, and returns the result."""
         for k, value in enumerate((first, second)):
