@@ -58,10 +58,7 @@ def compose(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compose_memoized(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a memoized copy of a NumPy function, rebound to call weft's functions.
-
-    The results are memoized by call site and arguments.
-    """
+    """Return a copy of a NumPy function, rebound to call weft's functions and memoized (see `memoized`)."""
     return memoized(compose(function))
 
 

@@ -162,14 +162,12 @@ class Rows:
 class RadixSort:
     """A recorded sort of rows, which weft's radix sort kernels execute on a GPU.
 
-    The result is the sorted elements, or their indices if `numbered` is true.
-
     Attributes
     ----------
     descending : bool
         Whether the greatest elements come first. NaNs come last in both orders.
     numbered : bool
-        Whether the result consists of the original indices, as int64.
+        Whether the result consists of the original indices, as int64, instead of the elements.
     """
 
     descending: bool

@@ -41,9 +41,7 @@ def set_program_test(is_program: Callable[[FrameType], bool] | None) -> None:
 
 
 def is_library(depth: int = 1, between: str = "") -> bool:
-    """Return whether the caller is a library that does not use weft.
-
-    The caller is the frame `depth` levels up the stack.
+    """Return whether the frame `depth` levels up the stack belongs to a library that does not use weft.
 
     If this frame belongs to the module `between`, the nearest caller outside this module is tested instead.
     """
@@ -91,10 +89,7 @@ def sees_numpy(depth: int = 1) -> bool:
 
 
 def in_program(depth: int = 1) -> bool:
-    """Return whether the caller belongs to the program that ``weft run`` runs.
-
-    The caller is the frame `depth` levels up the stack.
-    """
+    """Return whether the frame `depth` levels up the stack belongs to the program that ``weft run`` runs."""
     frame = sys._getframe(depth)
     return any(is_program(frame) for is_program in _programs)
 
