@@ -96,7 +96,8 @@ def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
         *,
         weights: Any = None,
     ) -> Any:
-        if weights is not None or not _weft_computes(a, method):
+        here = is_sorted_here(a, None, "iuf") and not is_bfloat16(a.dtype)
+        if weights is not None or not here or method not in _METHODS:
             theirs = with_fast_partitions(getattr(np, name))
             return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
         shares = np.asarray(q)
@@ -113,10 +114,6 @@ quantile = _quantiles("quantile", 1, False)
 percentile = _quantiles("percentile", 100, False)
 nanquantile = _quantiles("nanquantile", 1, True)
 nanpercentile = _quantiles("nanpercentile", 100, True)
-
-
-def _weft_computes(a: Any, method: str) -> bool:
-    return is_sorted_here(a, None, "iuf") and not is_bfloat16(a.dtype) and method in _METHODS
 
 
 # -- rows in order ------------------------------------------------------------------------------
