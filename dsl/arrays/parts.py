@@ -66,10 +66,7 @@ class Part(Array):
 
     dtype = property(lambda self: self._held.dtype)  # type: ignore[assignment]
     device = property(lambda self: self._held.device)  # type: ignore[assignment]
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        return self._owner.strides
+    strides = property(lambda self: self._owner.strides)  # type: ignore[assignment]
 
     def __getitem__(self, key: Any) -> Any:
         return getattr(owner_of(self)[key], self._name)
