@@ -66,15 +66,13 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             raise BufferError(f"this memory cannot be shared with device {device}: it has to be copied")
         found = x.copy() if copy and found is x else found
     else:
-        found = _from_host_memory(np.from_dlpack(x), default_device() if device is None else get_device(device), copy)
+        values = np.from_dlpack(x)
+        target = default_device() if device is None else get_device(device)
+        shared = import_memory(values) if not copy and target.name == "cpu" else None
+        if shared is None and copy is False:
+            raise BufferError("this memory cannot be shared: it has to be copied")
+        found = convert(values, target) if shared is None else shared
     return found if device is None else creation.to_device(found, device)
-
-
-def _from_host_memory(values: np.ndarray, device: Device, copy: bool | None) -> Array:
-    shared = import_memory(values) if not copy and device.name == "cpu" else None
-    if shared is None and copy is False:
-        raise BufferError("this memory cannot be shared: it has to be copied")
-    return convert(values, device) if shared is None else shared
 
 
 class NamespaceInfo:
