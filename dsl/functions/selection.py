@@ -58,15 +58,6 @@ def where(condition: ArrayLike, x: Any = ..., y: Any = ..., /) -> Any:
 _WEAK = {bool, int, float, complex}
 
 
-def _effective_bounds(low: Any, high: Any, dtype: np.dtype) -> tuple[Any, Any]:
-    """Return the bounds of `clip`. A Python int that has no effect on arrays of an integer `dtype` becomes None."""
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        low = None if type(low) is int and low <= limits.min else low
-        high = None if type(high) is int and high >= limits.max else high
-    return low, high
-
-
 def _wrapped(number: Any, other: Any) -> Any:
     """Wrap a Python int that is out of range for the dtype of `other`, as `numpy.where` does before NumPy 2.5.
 
@@ -131,7 +122,10 @@ def clip(
         result = result.astype(resolve_dtypes(find_op("clip"), (result.dtype, *kinds))[1], copy=False)
     if low is None and high is None:
         return UFUNCS["positive"](result, out=out)  # (raises an error for bools)
-    low, high = _effective_bounds(low, high, result.dtype)
+    if result.dtype.kind in "iu":  # (a bound that no element exceeds has no effect, and may be out of range)
+        limits = np.iinfo(result.dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
     if low is None and high is None and out is None:
         return result.copy()
     scalars = low is not None and high is not None and np.ndim(low) == np.ndim(high) == 0
