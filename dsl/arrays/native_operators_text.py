@@ -225,8 +225,7 @@ class _Operator(KeyText):
         t.begin_block("done")
         returned = t.new(f"icmp eq i64 {self._does}, {ASSIGN}")
         result = t.new(f"select i1 {returned}, ptr {self._first}, ptr {known['None']}")
-        t.do(f"store ptr {self._increment_reference(result)}, ptr {self._result}")
-        t.do("br label %leave")
+        self._return(self._increment_reference(result))
 
     def _show(self) -> None:
         """Emit code that returns an indexing result: a view of the storage, or a single element."""
@@ -240,8 +239,7 @@ class _Operator(KeyText):
         self._set(array, "Array._storage", self._increment_reference(self._field(self._first, "Array._storage")))
         self._set(array, "Array._view", self._increment_reference(self._node))
         self._set_none(array, "Array._device", "Array._values")
-        t.do(f"store ptr {array}, ptr {self._result}")
-        t.do("br label %leave")
+        self._return(array)
 
     def _record(self) -> None:
         """Emit code that creates a pending array for a memoized expression."""
@@ -269,5 +267,4 @@ class _Operator(KeyText):
         self._set(array, "Array._storage", self._increment_reference(storage))
         self._set(array, "Array._view", self._increment_reference(view))
         self._set_none(array, "Array._device", "Array._values")
-        t.do(f"store ptr {array}, ptr {self._result}")
-        t.do("br label %leave")
+        self._return(array)

@@ -30,6 +30,7 @@ class ObjectText:
     _known: Mapping[str, str]
     _t: Text
     _product: str  # address of a stack slot
+    _result: str  # ... for the object that the code returns
 
     def _word(self, thing: str, offset: int, kind: str = "ptr") -> str:
         return self._t.new(f"load {kind}, ptr {self._t.new(f'getelementptr i8, ptr {thing}, i64 {offset}')}")
@@ -77,6 +78,10 @@ class ObjectText:
 
     def _decrement_reference(self, value: str) -> None:
         self._t.do(f"call void {self._known['Py_DecRef']}(ptr {value})")
+
+    def _return(self, value: str) -> None:
+        self._t.do(f"store ptr {value}, ptr {self._result}")
+        self._t.do("br label %leave")
 
     def _number(self, name: str, values: str) -> str:
         """Emit code that loads the type number of an array's dtype.

@@ -15,8 +15,6 @@ from weft.dsl.immediate.native_objects_text import BASE, C_ORDER, DTYPE, F_ORDER
 class ResultText(IndexText):
     """Emitter of LLVM IR for a builtin's result."""
 
-    _result: str  # address of a stack slot
-
     def _return_result(self, result: str) -> None:
         """Emit code that returns a result as a weft array or, to some callers, as a NumPy array.
 
@@ -50,7 +48,3 @@ class ResultText(IndexText):
         made = self._vectorcall(self._known[function], self._pair, 2)
         self._decrement_reference(released)
         self._return(made)
-
-    def _return(self, value: str) -> None:
-        self._t.do(f"store ptr {value}, ptr {self._result}")
-        self._t.do("br label %leave")
