@@ -50,7 +50,7 @@ from weft.dsl.arrays.on_host import note_fallback, to_host
 from weft.dsl.arrays.parts import Part
 from weft.dsl.arrays.positions import Positions, flat_position, positions_of
 from weft.dsl.arrays.results import value_operand
-from weft.dsl.arrays.scatter import scatter_assign, scatter_reduce
+from weft.dsl.arrays.scatter import Terms, scatter_assign, scatter_reduce
 from weft.dsl.arrays.validation import MOST_AXES, warn_of_lost_parts
 from weft.dsl.arrays.windows import VIEWS, key_of, memoize_view, window
 from weft.dsl.immediate.at_call import MISSED, implementation_of, show
@@ -361,7 +361,7 @@ def _shaped(node: Expr, plan: AxisLayout) -> Expr:
     return reshape(node, (1,) * plan.at + own + (1,) * (len(plan.result_axes) - plan.at))
 
 
-def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, tuple[tuple[int, tuple[tuple[int, int], ...], int], ...]]:
+def _flatten(index: Index, plan: AxisLayout) -> tuple[Expr, Terms]:
     """Return the positions that an index selects, as two summands: one for its index arrays, and one for its slices and integers."""
     pairs = zip(plan.result_axes, index.strides, strict=True)
     terms = ((index.offset, tuple((axis, stride) for axis, stride in pairs if stride), 0),)
@@ -541,7 +541,7 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     positions, terms = _flatten(index, plan)
     fitted = broadcast_to(cast(node, array.dtype), plan.shape)  # (unlike an assignment, without surplus axes)
     size = prod(plan.shape)
-    value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms[0], plan.shape)))
+    value, flat = (reshape(each, (size,)) for each in (fitted, _flat_positions(positions, terms, plan.shape)))
 
     def update(previous: Expr) -> Expr:
         after = scatter_reduce(op, previous, value, flat, storage.device)
@@ -551,11 +551,9 @@ def apply_at(op: str, array: Array, key: object, values: Any) -> None:
     array._after_write()
 
 
-def _flat_positions(
-    positions: Expr, term: tuple[int, tuple[tuple[int, int], ...], int], shape: tuple[int, ...]
-) -> Expr:
+def _flat_positions(positions: Expr, terms: Terms, shape: tuple[int, ...]) -> Expr:
     """Return the positions of the selected elements in the flattened storage."""
-    start, steps, _ = term
+    ((start, steps, _),) = terms
     kind = positions.dtype
     for axis, step in steps:
         along = map_("multiply", [iota(shape, axis, kind), constant(step, kind)])
