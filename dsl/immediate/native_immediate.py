@@ -275,12 +275,7 @@ def _replaced() -> Iterator[tuple[Any, ...]]:
         if f"__r{name}__" in vars(Array):
             yield Array, f"__r{name}__", Mode.REFLECTED, way
             written = implementation_of(definition, getattr(operator, f"__i{name}__"))
-            yield (
-                Array,
-                f"__i{name}__",
-                Mode.IN_PLACE,
-                Implementation(written.function, written.types, {}, None, 0, way.table, way.shifts),
-            )
+            yield Array, f"__i{name}__", Mode.IN_PLACE, written._replace(loops={}, op=None, inputs=0)
     basic = dict.fromkeys(BASIC, 1)
     yield Array, "__getitem__", Mode.SHOW, numpy_implementation(operator.getitem), basic
     yield Array, "__setitem__", Mode.PUT, None, basic
