@@ -59,16 +59,14 @@ def _pad_with_own(array: Array, widths: list[list[int]], border: Any) -> Array:
     start()
     shape = tuple(lo + n + hi for (lo, hi), n in zip(widths, array.shape, strict=True))
     result: Any = empty(shape, array.dtype, device=array.device)
-    inside = [slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True)]
-    assign_recorded(result, tuple(inside), array)
+    inside = tuple(slice(lo, lo + n) for (lo, _), n in zip(widths, array.shape, strict=True))
+    assign_recorded(result, inside, array)
     for k, ((lo, hi), n) in enumerate(zip(widths, array.shape, strict=True)):
-        before = tuple(slice(None) for _ in range(k))
-        behind = tuple(inside[k + 1 :])
-        own = result[(*before, inside[k], *behind)]
-        lead = (slice(None),) * k
+        before, behind = (slice(None),) * k, inside[k + 1 :]
+        own = result[(*before, *inside[k:])]
         for width, target, part in zip((lo, hi), (slice(0, lo), slice(lo + n, None)), border(n, lo, hi), strict=True):
             if width:
-                assign_recorded(result, (*before, target, *behind), own[(*lead, part)])
+                assign_recorded(result, (*before, target, *behind), own[(*before, part)])
     return result
 
 
