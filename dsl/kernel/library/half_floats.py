@@ -138,37 +138,23 @@ def _fused_positive(x: Any, y: Any, z: Any) -> Any:
 
 Row = tuple[str, str | Callable[..., Any]]  # a signature, and an op or a function
 
+# names of functions of both types without the first letter, which is "h" -> ops
+_ARITHMETIC = {"add": "add", "sub": "subtract", "mul": "multiply"}
+_COMPARISONS = {"eq": "equal", "gt": "greater", "ge": "greater_equal", "lt": "less", "le": "less_equal"}
+
 # Functions of both types, in which "e" stands for the type.
 _COMMON: dict[str, Row] = {
-    "hadd": ("ee->e", "add"),
-    "hsub": ("ee->e", "subtract"),
-    "hmul": ("ee->e", "multiply"),
+    **{f"h{name}": ("ee->e", op) for name, op in _ARITHMETIC.items()},
     "hdiv": ("ee->e", "divide"),
     "hneg": ("e->e", "negative"),
     "habs": ("e->e", "absolute"),
-    "hsin": ("e->e", "sin"),
-    "hcos": ("e->e", "cos"),
-    "htanh": ("e->e", "tanh"),
+    **{f"h{op}": ("e->e", op) for op in "sin cos tanh log log2 log10 exp exp2 floor ceil rint trunc sqrt".split()},
     "htanh_approx": ("e->e", "tanh"),
-    "hlog": ("e->e", "log"),
-    "hlog2": ("e->e", "log2"),
-    "hlog10": ("e->e", "log10"),
-    "hexp": ("e->e", "exp"),
-    "hexp2": ("e->e", "exp2"),
     "hexp10": ("e->e", exp10),
-    "hfloor": ("e->e", "floor"),
-    "hceil": ("e->e", "ceil"),
-    "hrint": ("e->e", "rint"),
-    "htrunc": ("e->e", "trunc"),
-    "hsqrt": ("e->e", "sqrt"),
     "hrsqrt": ("e->e", rsqrt),
     "hrcp": ("e->e", "reciprocal"),
-    "heq": ("ee->?", "equal"),
+    **{f"h{name}": ("ee->?", op) for name, op in _COMPARISONS.items()},
     "hne": ("ee->?", ordered_not_equal),
-    "hgt": ("ee->?", "greater"),
-    "hge": ("ee->?", "greater_equal"),
-    "hlt": ("ee->?", "less"),
-    "hle": ("ee->?", "less_equal"),
     "hmax": ("ee->e", "fmax"),
     "hmin": ("ee->e", "fmin"),
 }
@@ -182,18 +168,10 @@ BFLOAT16: Mapping[str, Row] = {
 } | {
     "hmax_nan": ("ee->e", _rounded(np.maximum)),
     "hmin_nan": ("ee->e", _rounded(np.minimum)),
-    "hadd_rn": ("ee->e", _rounded(np.add)),
-    "hsub_rn": ("ee->e", _rounded(np.subtract)),
-    "hmul_rn": ("ee->e", _rounded(np.multiply)),
-    "hadd_sat": ("ee->e", _saturated(_rounded(np.add))),
-    "hsub_sat": ("ee->e", _saturated(_rounded(np.subtract))),
-    "hmul_sat": ("ee->e", _saturated(_rounded(np.multiply))),
-    "hequ": ("ee->?", _unordered(np.equal)),
+    **{f"h{name}_rn": ("ee->e", _rounded(getattr(np, op))) for name, op in _ARITHMETIC.items()},
+    **{f"h{name}_sat": ("ee->e", _saturated(_rounded(getattr(np, op)))) for name, op in _ARITHMETIC.items()},
+    **{f"h{name}u": ("ee->?", _unordered(getattr(np, op))) for name, op in _COMPARISONS.items()},
     "hneu": ("ee->?", _unordered(np.not_equal)),
-    "hgtu": ("ee->?", _unordered(np.greater)),
-    "hgeu": ("ee->?", _unordered(np.greater_equal)),
-    "hltu": ("ee->?", _unordered(np.less)),
-    "hleu": ("ee->?", _unordered(np.less_equal)),
     "hfma": ("eee->e", _fused),
     "hfma_sat": ("eee->e", _saturated(_fused)),
     "hfma_relu": ("eee->e", _fused_positive),
