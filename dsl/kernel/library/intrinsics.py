@@ -51,12 +51,8 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
         bound = intrinsic.bind(tuple(arguments), keywords)
     except TypeError as error:
         c.fail(str(error))
-    return TABLE[intrinsic](call, **bound)
-
-
-def handles_path(path: str) -> Callable[[Handler], Handler]:
-    """Return a decorator that registers a function as the handler for calls to an intrinsic."""
-    return handles(NAMES[path])
+    given = {name: Constant(value) if isinstance(value, int) else value for name, value in bound.items()}  # (defaults)
+    return TABLE[intrinsic](call, **given)
 
 
 def handles_each(variants: Mapping[str, Any]) -> Callable[[Handler], Handler]:
@@ -99,7 +95,7 @@ def _each_axis(call: Invocation, ndim: Any, make: Callable[[Compiler, int], Scal
     return parts[0] if len(parts) == 1 else TupleValue(parts)
 
 
-@handles_path("lanemask_lt")
+@handles(NAMES["lanemask_lt"])
 def _lanemask(call: Invocation) -> Any:
     c = call.c
     (found,) = c.builder.emit("lane_index", (), (c.index_dtype,))
@@ -134,7 +130,7 @@ def _barrier_vote(kind: str, call: Invocation, predicate: Any) -> Any:
     return ScalarValue(c.builder.cast(found, INT), True, True)
 
 
-@handles_path("syncwarp")
+@handles(NAMES["syncwarp"])
 def _syncwarp(call: Invocation, mask: Any) -> Any:
     call.c.builder.emit("warp_barrier", (bits(call.c, mask),))
     return Constant(None)
@@ -143,11 +139,9 @@ def _syncwarp(call: Invocation, mask: Any) -> Any:
 # -- memory ------------------------------------------------------------------------------------------
 
 
-@handles_path("shared.array")
-def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: Any = None) -> Any:
+@handles(NAMES["shared.array"])
+def _shared(call: Invocation, shape: Any, dtype: Any, alignment: Any) -> Any:
     c = call.c
-    if shape is None or dtype is None:
-        c.fail("cuda.shared.array takes a shape and a dtype")
     known = arrays.known_shape(shape)
     if known is None and c.block is None:
         raise NeedsLaunch(call.frame.location(call.node))
@@ -159,7 +153,8 @@ def _shared(call: Invocation, shape: Any = None, dtype: Any = None, alignment: A
         )
     kind = dtype_of(c, dtype)
     if known == (0,):
-        return _dynamic_array(c, (_dynamic_length(c, kind),), kind, 0)
+        length = c.builder.op("floor_divide", c.hide_scalar("dynamic_bytes"), c.builder.constant(kind.itemsize))
+        return _dynamic_array(c, (length,), kind, 0)
     if any(n < 0 for n in known):
         c.fail(f"the shape of cuda.shared.array cannot be negative: {known}")
     key = call.node, known, kind
@@ -172,11 +167,6 @@ class NeedsLaunch(Exception):
     """Raised if the shape of an array may depend on the block size of the launch."""
 
 
-def _dynamic_length(c: Compiler, dtype: np.dtype) -> Extent:
-    nbytes = c.hide_scalar("dynamic_bytes")
-    return c.builder.op("floor_divide", nbytes, c.builder.constant(dtype.itemsize))
-
-
 def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offset: Extent) -> ArrayValue:
     with c.at_top():
         (pointer,) = c.builder.emit("dynamic_shared", (), (Pointer(np.dtype(np.uint8), "shared"),))
@@ -184,24 +174,15 @@ def _dynamic_array(c: Compiler, shape: tuple[Extent, ...], dtype: np.dtype, offs
         pointer = c.builder.offset(pointer, extents.extent_ir(c, offset))
     if dtype.names is None and dtype != np.uint8:
         pointer = c.builder.reinterpret(pointer, dtype)
-    return ArrayValue(
-        pointer,
-        dtype,
-        shape,
-        extents.contiguous(c, shape, arrays.unit(dtype)),
-        "shared",
-        True,
-        "the dynamic shared array",
-        True,
-    )
+    strides = extents.contiguous(c, shape, arrays.unit(dtype))
+    return ArrayValue(pointer, dtype, shape, strides, "shared", True, "the dynamic shared array", True)
 
 
-@handles_path("shared.dynamic")
-def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
+@handles(NAMES["shared.dynamic"])
+def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any) -> Any:
     c = call.c
     items = shape.items if isinstance(shape, TupleValue) else (shape,)
     extents = tuple(int(i.value) if isinstance(i, Constant) else c.index(i, "a length") for i in items)
-    offset = Constant(offset) if isinstance(offset, int) else offset
     start = int(offset.value) if isinstance(offset, Constant) else c.index(offset, "an offset")
     made = _dynamic_array(c, extents, dtype_of(c, dtype), start)
     if c.tracer is not None:
@@ -209,14 +190,14 @@ def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any = 0) -> Any:
     return made
 
 
-@handles_path("local.array")
-def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any = None) -> Any:
+@handles(NAMES["local.array"])
+def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any) -> Any:
     if arrays.known_shape(shape) is None and call.c.block is None:
         raise NeedsLaunch(call.frame.location(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 
-@handles_path("const.array_like")
+@handles(NAMES["const.array_like"])
 def _const(call: Invocation, ary: Any) -> Any:
     if isinstance(ary, ArrayValue) and ary.space == "constant":
         return ary
@@ -228,8 +209,6 @@ def _const(call: Invocation, ary: Any) -> Any:
 
 def bits(c: Compiler, value: object) -> Value:
     """Convert a lane mask to uint32. -1 stands for all lanes."""
-    if not isinstance(value, (Constant, ScalarValue)):
-        value = Constant(value)
     if isinstance(value, Constant):
         return c.builder.constant(np.uint32(int(value.value) & 0xFFFFFFFF), UINT32)
     return c.ir(value, UINT32)
@@ -242,7 +221,7 @@ _SHUFFLES = {"idx": "src_lane", "up": "delta", "down": "delta", "xor": "lane_mas
 @handles_each({f"shfl_{mode}_sync".replace("_idx", ""): mode for mode in _SHUFFLES})
 def _shuffle(mode: str, call: Invocation, mask: Any, value: object, width: Any, **last: Any) -> Any:
     c = call.c
-    known = arrays.known_shape(width if isinstance(width, Constant) else Constant(width))
+    known = arrays.known_shape(width)
     if known is None or known[0] not in (1, 2, 4, 8, 16, 32):
         c.fail("the width of a shuffle is 1, 2, 4, 8, 16 or 32, known when compiling")
     number = c.scalar(value)
@@ -341,13 +320,13 @@ def _atomic(name: str, call: Invocation, ary: Any, idx: Any, val: Any) -> Any:
     return ScalarValue(old)
 
 
-@handles_path("atomic.load")
+@handles(NAMES["atomic.load"])
 def _atomic_load(call: Invocation, ary: Any, idx: Any) -> Any:
     view = _element(call, "load", ary, idx, reads=True)
     return ScalarValue(call.c.builder.load(view.pointer, call.c.builder.constant(0), volatile=True))
 
 
-@handles_path("atomic.cas")
+@handles(NAMES["atomic.cas"])
 def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     c = call.c
     view = _element(call, "cas", ary, idx)
@@ -356,7 +335,7 @@ def _cas(call: Invocation, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     return ScalarValue(c.builder.emit("atomic_cas", operands, (view.dtype,))[0])
 
 
-@handles_path("atomic.compare_and_swap")
+@handles(NAMES["atomic.compare_and_swap"])
 def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
     index = TupleValue((Constant(0),) * ary.ndim) if isinstance(ary, ArrayValue) else Constant(0)
     return _cas(call, ary, index, old, val)
@@ -365,7 +344,7 @@ def _compare_and_swap(call: Invocation, ary: Any, old: Any, val: Any) -> Any:
 # -- bits, numbers, time -------------------------------------------------------------------------------
 
 
-@handles_path("popc")
+@handles(NAMES["popc"])
 def _popc(call: Invocation, x: Any) -> Any:
     number = _integer(call, "popc", x)  # the op counts the bits of the absolute value, as NumPy does
     unsigned = call.c.cast(number, np.dtype(f"u{number.dtype.itemsize}"))
@@ -386,7 +365,7 @@ def _counted(op: str, call: Invocation, x: Any) -> Any:
     return call.c.cast(call.c.apply(op, _integer(call, op, x)), INT, weak=True)
 
 
-@handles_path("nanosleep")
+@handles(NAMES["nanosleep"])
 def _nanosleep(call: Invocation, ns: Any) -> Any:
     call.c.builder.emit("sleep", (call.c.ir(ns, UINT32),))
     return Constant(None)
@@ -397,8 +376,7 @@ def _nanosleep(call: Invocation, ns: Any) -> Any:
 
 @handles_each({f"ld{hint}": hint for hint in ("ca", "cg", "cs", "lu", "cv")})
 def _hinted_load(hint: str, call: Invocation, array: Any, i: Any) -> Any:
-    view = _viewed(call, array, i)
-    return arrays.element(call.c, view, hint=hint)
+    return arrays.element(call.c, _viewed(call, array, i), hint=hint)
 
 
 @handles_each({f"st{hint}": hint for hint in ("cg", "cs", "wb", "wt")})
@@ -419,8 +397,8 @@ def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
 _REGISTERS = {"h": np.uint16, "r": np.uint32, "l": np.uint64, "f": np.float32, "d": np.float64}
 
 
-@handles_path("inline_ptx")
-def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any = ()) -> Any:
+@handles(NAMES["inline_ptx"])
+def _inline_ptx(call: Invocation, template: Any, constraints: Any, values: Any) -> Any:
     c = call.c
     if not (isinstance(template, Constant) and isinstance(constraints, Constant)):
         c.fail("the template and the constraints of inline_ptx are texts known when compiling")
