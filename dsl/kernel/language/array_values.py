@@ -18,7 +18,7 @@ from weft.codegen import Value
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.date_values import stored_date
 from weft.dsl.kernel.language.element_loops import aligned, any_of, broadcast_axes, each, safe_order
-from weft.dsl.kernel.language.extents import add, contiguous, extent_ir, multiply, product
+from weft.dsl.kernel.language.extents import add, contiguous, divide, extent_ir, multiply, product
 from weft.dsl.kernel.language.text_values import store_text
 from weft.dsl.kernel.language.values import (
     ArrayValue,
@@ -429,12 +429,7 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
             c.fail(
                 f"field {name!r} does not lie at whole multiples of its size: align the dtype (np.dtype(..., align=True))"
             )
-        strides = tuple(
-            s // kind.itemsize
-            if isinstance(s, int)
-            else c.builder.op("floor_divide", s, c.builder.constant(kind.itemsize))
-            for s in strides
-        )
+        strides = tuple(divide(c, s, kind.itemsize) for s in strides)
         base = c.builder.reinterpret(base, memory_dtype(kind))
     return replace(
         array,

@@ -49,6 +49,13 @@ def add(c: Variables, x: Extent, y: Extent) -> Extent:
     return c.builder.op("add", extent_ir(c, x), extent_ir(c, y))
 
 
+def divide(c: Variables, x: Extent, y: Extent) -> Extent:
+    """Return the quotient of two extents, rounded down."""
+    if isinstance(x, int) and isinstance(y, int):
+        return x // y
+    return c.builder.op("floor_divide", extent_ir(c, x), extent_ir(c, y))
+
+
 def product(c: Variables, extents: Iterable[Extent]) -> Extent:
     """Return the product of extents, which is 1 if there are none."""
     total: Extent = 1

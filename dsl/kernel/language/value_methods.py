@@ -228,12 +228,10 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     product = extents.product(c, (length for k, length in enumerate(lengths) if k not in free))
     if not free:
         _fill_in(c, items, lengths, total, product)
-    elif not isinstance(total, int) or not isinstance(product, int):
-        lengths[free[0]] = c.builder.op("floor_divide", extents.extent_ir(c, total), extents.extent_ir(c, product))
-    elif product:
-        lengths[free[0]] = total // product
-    else:
+    elif isinstance(total, int) and isinstance(product, int) and not product:
         c.fail("reshape() cannot compute a length of -1 beside a length of 0")
+    else:
+        lengths[free[0]] = extents.divide(c, total, product)
     shown = str(tuple(lengths)) if all(isinstance(length, int) for length in lengths) else "{}"
     message = f"an array of {{}} elements cannot be reshaped to {shown}"
     arrays.check_equal(c, total, extents.product(c, lengths), message)
@@ -286,9 +284,7 @@ def _view(call: Invocation, array: ArrayValue, dtype: Any) -> ArrayValue:
             odd = c.builder.op("not_equal", rest, c.builder.constant(0))
             text = f"a last axis of {{}} elements cannot be seen as {kind}, of which each takes {part}"
             c.report(odd, ValueError, text, (c.builder.cast(last, np.int64),))
-        shape[-1:] = [
-            last // part if isinstance(last, int) else c.builder.op("floor_divide", last, c.builder.constant(part))
-        ]
+        shape[-1:] = [extents.divide(c, last, part)]
     strides = extents.contiguous(c, tuple(shape))
     return dataclasses.replace(
         array, pointer=pointer, dtype=kind, shape=tuple(shape), strides=strides, packed=True, base=None

@@ -153,7 +153,7 @@ def _shared(call: Invocation, shape: Any, dtype: Any, alignment: Any) -> Any:
         )
     kind = dtype_of(c, dtype)
     if known == (0,):
-        length = c.builder.op("floor_divide", c.hide_scalar("dynamic_bytes"), c.builder.constant(kind.itemsize))
+        length = extents.divide(c, c.hide_scalar("dynamic_bytes"), kind.itemsize)
         return _dynamic_array(c, (length,), kind, 0)
     if any(n < 0 for n in known):
         c.fail(f"the shape of cuda.shared.array cannot be negative: {known}")
