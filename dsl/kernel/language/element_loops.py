@@ -6,6 +6,8 @@ read before it is overwritten, as in NumPy. If no order of iteration achieves th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, NoReturn
@@ -258,35 +260,24 @@ def _reach(c: Compiler, view: ArrayValue) -> Value:
     return b.op("multiply", total, b.constant(1 if in_bytes(view.dtype) else view.dtype.itemsize, np.int64))
 
 
-class each:
+@contextmanager
+def each(
+    c: Compiler, shape: tuple[Extent, ...], order: Order | None = None, rolled: bool = False
+) -> Iterator[tuple[ScalarValue, ...]]:
     """Context manager that compiles nested loops over the axes of a shape, and yields the loop indices."""
-
-    def __init__(
-        self, c: Compiler, shape: tuple[Extent, ...], order: Order | None = None, rolled: bool = False
-    ) -> None:
-        self.c = c
-        self.shape = shape
-        self.attributes: dict[str, Any] = {"rolled": True} if rolled else {}
-        self.order = order or Order()
-        self.open: list[Any] = []
-
-    def __enter__(self) -> tuple[ScalarValue, ...]:
-        b = self.c.builder
-        indices = []
-        for axis, length in enumerate(self.shape):
-            extent = extent_ir(self.c, length)
-            self.open.append(b.loop(extent, "serial", **self.attributes))
-            index = self.open[-1].__enter__().index
-            if axis in self.order.backward:
+    b, order = c.builder, order or Order()
+    attributes: dict[str, Any] = {"rolled": True} if rolled else {}
+    indices: list[Value] = []
+    with ExitStack() as loops:
+        for axis, length in enumerate(shape):
+            extent = extent_ir(c, length)
+            index = loops.enter_context(b.loop(extent, "serial", **attributes)).index
+            if axis in order.backward:
                 last = b.op("subtract", extent, b.constant(1))
-                index = b.op("where", self.order.backward[axis], b.op("subtract", last, index), index)
-            if axis in self.order.first:
+                index = b.op("where", order.backward[axis], b.op("subtract", last, index), index)
+            if axis in order.first:
                 n = b.cast(extent, np.int64)
-                index = b.op("add", b.cast(index, np.int64), b.cast(self.order.first[axis], np.int64))
+                index = b.op("add", b.cast(index, np.int64), b.cast(order.first[axis], np.int64))
                 index = b.op("where", b.op("less", index, n), index, b.op("subtract", index, n))
             indices.append(index)
-        return tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
-
-    def __exit__(self, *error: Any) -> None:
-        for loop in reversed(self.open):
-            loop.__exit__(*error)
+        yield tuple(ScalarValue(b.cast(index, np.int64), True, True) for index in indices)
