@@ -31,10 +31,11 @@ from weft.dsl.kernel.language.handlers import (
     truth_value,
 )
 from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.names import NAMES, Intrinsic
 from weft.dsl.kernel.language.values import BOOL, INT, ArrayValue, Constant, Extent, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.library import groups
-from weft.dsl.kernel.library.supported_dtypes import reject_atomic, reject_hint, reject_match, reject_reduction
+from weft.dsl.kernel.library.supported_dtypes import check_atomic, check_hint, check_match, check_reduction
 from weft.dsl.kernel.sanitizer.tracer import SiteKind
 from weft.runtime import counted
 
@@ -242,8 +243,7 @@ def _vote(kind: str, call: Invocation, mask: Any, predicate: Any) -> Any:
 def _match(variant: tuple[str, tuple[np.dtype, ...]], call: Invocation, mask: Any, value: object) -> Any:
     c, (kind, results) = call.c, variant
     number = c.scalar(value)
-    if (error := reject_match(number.dtype)) is not None:
-        c.fail(error)
+    check_match(number.dtype, KernelTypeError)
     operand = c.ir(c.cast(number, UINT32), UINT32) if number.dtype == BOOL else number.ir
     found = c.builder.emit("match", (bits(c, mask), operand), results, kind=kind)
     made = tuple(ScalarValue(v, v.type == BOOL) for v in found)
@@ -258,8 +258,7 @@ _REDUCTIONS |= {name: f"bitwise_{name}" for name in ("and", "or", "xor")}
 def _warp_reduce(kind: str, call: Invocation, mask: Any, value: object) -> Any:
     c = call.c
     number = c.scalar(value)
-    if (error := reject_reduction(kind, number.dtype)) is not None:
-        c.fail(error)
+    check_reduction(kind, number.dtype, KernelTypeError)
     (found,) = c.builder.emit("warp_reduce", (bits(c, mask), number.ir), (number.dtype,), kind=kind)
     return ScalarValue(found, number.weak)
 
@@ -291,8 +290,7 @@ def _element(call: Invocation, name: str, ary: Any, idx: Any, reads: bool = Fals
     view = arrays.view_of(c, ary, idx)
     if view.ndim:
         c.fail(f"cuda.atomic.{name} needs an index for each of the {ary.ndim} axes")
-    if (error := reject_atomic(name, view.dtype)) is not None:
-        c.fail(error)
+    check_atomic(name, view.dtype, KernelTypeError)
     if not reads:
         if view.space == "local":
             c.fail(f"cuda.atomic.{name} takes arrays in global or shared memory, not {describe(ary)}")
@@ -389,8 +387,7 @@ def _viewed(call: Invocation, array: Any, i: Any) -> ArrayValue:
     if not isinstance(array, ArrayValue):
         call.c.fail(f"an array is needed here, not {describe(array)}")
     view = arrays.view_of(call.c, array, i)
-    if (error := reject_hint(view.ndim, view.dtype)) is not None:
-        call.c.fail(error)
+    check_hint(view.ndim, view.dtype, KernelTypeError)
     return view
 
 

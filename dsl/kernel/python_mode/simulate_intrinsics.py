@@ -22,7 +22,7 @@ from weft.dsl.kernel.language.names import FULL_MASK
 from weft.dsl.kernel.language.types import element_dtype
 from weft.dsl.kernel.library import groups
 from weft.dsl.kernel.library.library_functions import op_in_python
-from weft.dsl.kernel.library.supported_dtypes import reject_atomic, reject_hint, reject_match, reject_reduction
+from weft.dsl.kernel.library.supported_dtypes import check_atomic, check_hint, check_match, check_reduction
 from weft.dsl.kernel.python_mode.argument_conversion import common_dtype, convert, float_dtype, fused_multiply_add
 from weft.dsl.kernel.python_mode.simulate_arrays import as_kernel_array, make_array
 from weft.dsl.kernel.python_mode.simulate_bfloat16 import seen
@@ -120,8 +120,7 @@ def _match(combine: Callable[[dict[int, bytes]], dict[int, Any]]) -> Action:
     """Return a simulated warp match operation. The function `combine` receives the bytes of each lane's value, and returns each lane's result."""
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
-        if (error := reject_match(common_dtype(value))) is not None:
-            raise TypeError(error)
+        check_match(common_dtype(value), TypeError)
         return _warp_meet(thread, mask, np.asarray(value).tobytes(), combine)
 
     return action
@@ -140,8 +139,7 @@ def _warp_reduce(kind: str, combine: Callable[[Any, Any], Any]) -> Action:
     combined = partial(_same_for_all, lambda values: functools.reduce(combine, values))
 
     def action(thread: RunningThread, mask: int, value: Any) -> Any:
-        if (error := reject_reduction(kind, common_dtype(value))) is not None:
-            raise TypeError(error)
+        check_reduction(kind, common_dtype(value), TypeError)
         return _warp_meet(thread, mask, value, combined)
 
     return action
@@ -211,8 +209,7 @@ def _element(thread: RunningThread, ary: Any, idx: Any) -> tuple[np.ndarray, Any
     old = ary[index]
     if isinstance(old, np.ndarray) or ary.dtype.names is not None:
         raise TypeError(f"cuda.{thread.path} needs one index for each of {ary.ndim} axes, of numbers")
-    if (error := reject_atomic("cas" if name == "compare_and_swap" else name, ary.dtype)) is not None:
-        raise TypeError(error)
+    check_atomic("cas" if name == "compare_and_swap" else name, ary.dtype, TypeError)
     return ary, index, old
 
 
@@ -238,18 +235,13 @@ def _cas(thread: RunningThread, ary: Any, idx: Any, old: Any, val: Any) -> Any:
     return found
 
 
-def _check_hint(array: Any, i: Any) -> None:
-    if (error := reject_hint(np.ndim(array[i]), array.dtype)) is not None:
-        raise TypeError(error)
-
-
 def _load(thread: RunningThread, array: Any, i: Any) -> Any:
-    _check_hint(array, i)
+    check_hint(np.ndim(array[i]), array.dtype, TypeError)
     return array[i]
 
 
 def _store(thread: RunningThread, array: Any, i: Any, value: object) -> None:
-    _check_hint(array, i)
+    check_hint(np.ndim(array[i]), array.dtype, TypeError)
     array[i] = value
 
 
