@@ -491,7 +491,7 @@ def run_in_python(function: Any, launcher: ConfiguredKernel, given: tuple[Any, .
     thread is postponed to the end of that thread's grid.
     """
     if running.thread is not None:  # launched by a simulated thread
-        running.thread.launch_later(partial(run_in_python, function, launcher, given))
+        running.thread.launch.children.append(partial(run_in_python, function, launcher, given))
         return
     copies = HostCopies()
     hosts = [copies.convert(value) for value in given]

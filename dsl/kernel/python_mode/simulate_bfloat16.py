@@ -49,11 +49,8 @@ class Brain(NDArrayOperatorsMixin):
         return hash(float(self.held))
 
     def __round__(self, digits: int | None = None) -> Any:
-        return (
-            round(float(self.held), digits)
-            if digits is None
-            else seen(self.held.dtype.type(round(float(self.held), digits)))
-        )
+        found = round(float(self.held), digits)
+        return found if digits is None else seen(self.held.dtype.type(found))
 
     def __format__(self, spec: str) -> str:
         return format(self.held, spec)

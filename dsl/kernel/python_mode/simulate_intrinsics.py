@@ -79,12 +79,6 @@ def _syncwarp(thread: RunningThread, mask: int = FULL_MASK) -> None:
     _warp_meet(thread, mask, None, partial(_same_for_all, lambda _: None))
 
 
-def _check_width(width: int) -> int:
-    if width not in (1, 2, 4, 8, 16, 32):
-        raise ValueError(f"the width of a shuffle is 1, 2, 4, 8, 16 or 32, not {width}")
-    return int(width)
-
-
 def _shuffle(source: Callable[[int, int, int], int]) -> Action:
     """Return a shuffle in which each lane reads from the lane ``source(lane, operand, width)``."""
 
@@ -92,7 +86,9 @@ def _shuffle(source: Callable[[int, int, int], int]) -> Action:
         return {lane: brought.get(source_lane, (value, lane))[0] for lane, (value, source_lane) in brought.items()}
 
     def action(thread: RunningThread, mask: int, value: object, operand: int, width: int = WARP) -> Any:
-        source_lane = source(thread.lane, int(operand) % WARP, _check_width(width))  # the hardware uses five bits
+        if width not in (1, 2, 4, 8, 16, 32):
+            raise ValueError(f"the width of a shuffle is 1, 2, 4, 8, 16 or 32, not {width}")
+        source_lane = source(thread.lane, int(operand) % WARP, int(width))  # the hardware uses five bits
         return _warp_meet(thread, mask, (value, source_lane), exchange)
 
     return action
@@ -145,12 +141,8 @@ def _warp_reduce(kind: str, combine: Callable[[Any, Any], Any]) -> Action:
     return action
 
 
-def _least(a: Any, b: Any) -> Any:
-    return a if a < b or a != a else b  # NaN takes precedence
-
-
-def _greatest(a: Any, b: Any) -> Any:
-    return a if a > b or a != a else b
+def _or_nan(better: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: a if better(a, b) or a != a else b  # NaN takes precedence
 
 
 # -- memory ------------------------------------------------------------------------------------
@@ -277,10 +269,6 @@ def _gpu_only(thread: RunningThread, template: str, constraints: str, *values: A
     raise KernelError("cuda.inline_ptx is PTX, which needs a GPU; in Python mode guard it by a test of the device")
 
 
-def _make_group(maker: Callable[..., Any]) -> Action:
-    return lambda thread, *arguments: maker(*arguments)
-
-
 # -- the table -----------------------------------------------------------------------------------
 
 ACTIONS: Mapping[str, Action] = {
@@ -311,8 +299,8 @@ ACTIONS: Mapping[str, Action] = {
     ),
     "lanemask_lt": lambda thread: _lanes(range(thread.lane)),
     "reduce_add_sync": _warp_reduce("add", operator.add),
-    "reduce_min_sync": _warp_reduce("minimum", _least),
-    "reduce_max_sync": _warp_reduce("maximum", _greatest),
+    "reduce_min_sync": _warp_reduce("minimum", _or_nan(operator.lt)),
+    "reduce_max_sync": _warp_reduce("maximum", _or_nan(operator.gt)),
     "reduce_and_sync": _warp_reduce("bitwise_and", operator.and_),
     "reduce_or_sync": _warp_reduce("bitwise_or", operator.or_),
     "reduce_xor_sync": _warp_reduce("bitwise_xor", operator.xor),
@@ -346,5 +334,5 @@ ACTIONS: Mapping[str, Action] = {
     **dict.fromkeys(("stcg", "stcs", "stwb", "stwt"), _store),
     "inline_ptx": _gpu_only,
     "cg.grid_sync": _barrier("grid"),
-    **{path: _make_group(maker) for path, maker in groups.MAKERS.items()},
+    **{path: lambda thread, *arguments, _make=maker: _make(*arguments) for path, maker in groups.MAKERS.items()},
 }

@@ -107,10 +107,6 @@ class RunningThread:
     def __post_init__(self) -> None:
         self.warp, self.lane = divmod(self.rank, WARP)
 
-    def launch_later(self, start: Callable[[], None]) -> None:
-        """Schedule a kernel launch for the end of this thread's grid."""
-        self.launch.children.append(start)
-
     def number(self, path: str) -> int:
         """Return the value of a built-in variable, such as ``threadIdx.x`` or ``laneid``."""
         if not self.numbers:
