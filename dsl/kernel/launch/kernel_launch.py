@@ -98,16 +98,16 @@ class DispatchedLaunch:
             descriptors, self.device.target, self.choose_index(), launcher.block, self.sanitized
         )
         items: list[int] = []
-        # Prepare written memory first, so that an array that is passed twice has a single address.
         for k in found.written:
             for own, wanted in zip(_flat(descriptors[k : k + 1]), _flat(found.descriptors[k : k + 1]), strict=True):
                 if own[0] == wanted[0] == "array" and wanted[4] and not own[4]:
                     raise KernelTypeError(
                         f"{self.kernel.__name__} writes to argument {k}, a read-only array: pass a copy"
                     )
-            for each in _leaves(self.given[k]):
-                if isinstance(each, LazyArray):
-                    self.memory(each._storage, True)
+        written = [v for k in found.written for v in _leaves(self.given[k]) if isinstance(v, LazyArray)]
+        # Prepare written memory first, so that an array that is passed twice has a single address.
+        for each in written:
+            self.memory(each._storage, True)
         for k, (value, descriptor) in enumerate(zip(self.given, found.descriptors, strict=True)):
             self._items(value, descriptor, k in found.written, items)
         record, queue = self._hidden(found, items)
@@ -120,10 +120,8 @@ class DispatchedLaunch:
         for number, copy_back in self.copies:
             if number in found.written:
                 copy_back()
-        for k in found.written:
-            for each in _leaves(self.given[k]):
-                if isinstance(each, LazyArray):
-                    each._after_write()
+        for each in written:
+            each._after_write()
         self._finish(found, record, queue)
 
     def run_words(self, descriptors: tuple[Any, ...], items: list[int]) -> None:
@@ -314,7 +312,8 @@ class DispatchedLaunch:
                 case "array":
                     items.append(self.memory(what[1]._storage, True).address)
                 case "launches":
-                    queue = _make_queue(self.device)
+                    queue = self.device.allocate(QUEUE_BYTES)
+                    self.device.write(queue.address, np.zeros(1, np.int64))  # no recorded launches
                     items.append(queue.address)
                 case "dynamic_bytes":
                     items.append(self.launcher.shared_bytes)
@@ -376,17 +375,7 @@ def _shown_values(words: np.ndarray, kinds: tuple[str, ...]) -> Iterator[Any]:
 
 # -- launches by kernels -----------------------------------------------------------------------
 
-QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)
-
-
-def _make_queue(device: Device) -> Buffer:
-    """Return a buffer with an empty launch queue.
-
-    The queue consists of the number of recorded launches, followed by their records.
-    """
-    queue = device.allocate(QUEUE_BYTES)
-    device.write(queue.address, np.zeros(1, np.int64))
-    return queue
+QUEUE_BYTES = 8 * (1 + RECORDS * RECORD_WORDS)  # of a launch queue: the number of recorded launches, and their records
 
 
 def _launch_children(parent: DispatchedLaunch, queue: Buffer, sites: list[Any]) -> None:
