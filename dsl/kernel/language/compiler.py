@@ -71,9 +71,8 @@ class FunctionFrame:
     path: tuple[Any, ...]
     outer: Callable[[str], Any]  # maps a free name to its value; raises KeyError
     result: Variable | None = None
-    label: str = (
-        ""  # label of the scope that a return leaves; empty in a kernel, or if the only return is the last statement
-    )
+    # Label of the scope that a return leaves; empty in a kernel, or if the only return is the last statement.
+    label: str = ""
     function: Any = None
     called: tuple[SourceLocation, ...] = ()
     loops: list[tuple[str, str]] = field(default_factory=list)  # labels of break and continue
@@ -105,17 +104,13 @@ class FunctionFrame:
         if variable is not None:
             self.compiler.assign(variable, value)
 
-    def location(self, node: ast.AST) -> SourceLocation:
-        """Return the source location of a node in the user's file."""
-        return self.source.location(node)
-
     def located(self, error: KernelError, node: ast.AST) -> KernelError:
         """Return `error`, with the source location of `node` if the error has no location."""
-        return error if error.place is not None else type(error)(error.message, self.location(node), self.called)
+        return error if error.place is not None else type(error)(error.message, self.source.location(node), self.called)
 
     def fail(self, node: ast.AST, message: str, kind: str = "type") -> NoReturn:
         """Raise an error of the given kind at the source location of a node."""
-        raise _ERRORS[kind](message, self.location(node), self.called)
+        raise _ERRORS[kind](message, self.source.location(node), self.called)
 
 
 class Compiler(Variables):
@@ -351,7 +346,8 @@ class Compiler(Variables):
         weak = not self.numba and all(isinstance(self.kind(n), type) for n in numbers)
         values = [self.ir(n, d) for n, d in zip(numbers, dtypes, strict=True)]
         kept = name in _KEEPS_NONNEGATIVE and (result == INT or name not in _GROWING) and result.kind == "i"
-        nonnegative = result.kind == "u" or (kept and all(_is_nonnegative(n) for n in numbers))
+        known = (n if isinstance(n, ScalarValue) else number_kind(n.value) for n in numbers)
+        nonnegative = result.kind == "u" or (kept and all(n.nonnegative for n in known))
         made = self.builder.op(name, *values, dtype=result)
         if self.numba and numba_result(name, result) != result:
             made = self.builder.cast(made, numba_result(name, result))
@@ -452,12 +448,6 @@ class Compiler(Variables):
             self.hidden.append((what,))
             found = self.hidden_scalars[what] = self.builder.scalar(f"{what}{len(self.hidden)}")
         return found
-
-
-def _is_nonnegative(value: Constant | ScalarValue) -> bool:
-    if isinstance(value, ScalarValue):
-        return value.nonnegative
-    return isinstance(value.value, (int, np.integer)) and bool(value.value >= 0)
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:

@@ -184,7 +184,7 @@ def subscript(frame: FunctionFrame, node: ast.AST, owner: object, index: Any) ->
     """Compile ``owner[index]``."""
     c = frame.compiler
     if c.tracer is not None:
-        c.location = frame.location(node)
+        c.location = frame.source.location(node)
     owner = c.unwrap(owner)
     match owner:
         case ArrayValue():
@@ -495,7 +495,7 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
     """Compile ``owner[index] = value``."""
     c = frame.compiler
     if c.tracer is not None:
-        c.location = frame.location(node)
+        c.location = frame.source.location(node)
     owner = c.unwrap(owner)
     try:
         match owner:

@@ -80,7 +80,7 @@ def lower_body(frame: FunctionFrame, statements: list[ast.stmt]) -> bool:
     """Compile statements, and return whether execution can reach their end."""
     c = frame.compiler
     for statement in statements:
-        c.location = frame.location(statement)
+        c.location = frame.source.location(statement)
         if c.lines:
             c.builder.line = statement.lineno
         try:
@@ -508,7 +508,7 @@ def enter(
 ) -> FunctionFrame:
     """Assign the arguments of a call to the parameters, and return the frame of the call."""
     depth = len(frame.called)
-    called = (*frame.called, frame.location(node))
+    called = (*frame.called, frame.source.location(node))
     if depth > DEPTH_LIMIT:
         frame.fail(node, f"functions call one another more than {DEPTH_LIMIT} deep: a recursion without a bound")
     path = (*frame.path, id(node), frame.compiler.occurrence(frame.path, node))

@@ -47,7 +47,7 @@ def call_intrinsic(call: Invocation, intrinsic: Intrinsic, arguments: list[Any],
     """Compile a call to an intrinsic."""
     c = call.c
     if c.tracer is not None:
-        c.location = call.frame.location(call.node)
+        c.location = call.frame.source.location(call.node)
     try:
         bound = intrinsic.bind(tuple(arguments), keywords)
     except TypeError as error:
@@ -145,7 +145,7 @@ def _shared(call: Invocation, shape: Any, dtype: Any, alignment: Any) -> Any:
     c = call.c
     known = arrays.known_shape(shape)
     if known is None and c.block is None:
-        raise NeedsLaunch(call.frame.location(call.node))
+        raise NeedsLaunch(call.frame.source.location(call.node))
     if known is None:
         c.fail(
             "the shape of cuda.shared.array has to be known when the kernel is compiled, from constants or the launch's "
@@ -194,7 +194,7 @@ def _dynamic(call: Invocation, shape: Any, dtype: Any, offset: Any) -> Any:
 @handles(NAMES["local.array"])
 def _local(call: Invocation, shape: Any, dtype: Any, alignment: Any) -> Any:
     if arrays.known_shape(shape) is None and call.c.block is None:
-        raise NeedsLaunch(call.frame.location(call.node))
+        raise NeedsLaunch(call.frame.source.location(call.node))
     return local_array(call.c, shape, dtype, "cuda.local.array")
 
 
