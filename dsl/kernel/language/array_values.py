@@ -54,18 +54,13 @@ def is_contiguous(array: ArrayValue) -> bool:
     return array.packed or (array.ndim == 1 and array.strides[0] == unit(array.dtype))
 
 
-def size(c: Compiler, array: ArrayValue) -> Extent:
-    """Return the number of elements of an array."""
-    return product(c, array.shape)
-
-
 def flatten(c: Compiler, array: ArrayValue) -> ArrayValue:
     """Return a 1-D array itself, or a 1-D view of a contiguous array."""
     if array.ndim == 1:
         return array
     if not is_contiguous(array):
         c.fail(f"{array.label or 'the array'} is not known to be contiguous: its elements cannot be seen as one axis")
-    return replace(array, shape=(size(c, array),), strides=(unit(array.dtype),), base=None)
+    return replace(array, shape=(product(c, array.shape),), strides=(unit(array.dtype),), base=None)
 
 
 def permuted(array: ArrayValue, order: Sequence[int], packed: bool = False) -> ArrayValue:
@@ -420,7 +415,10 @@ def unit(dtype: np.dtype) -> int:
 
 def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     """Return a field of a structured array as an array."""
-    dtype, offset = _field(c, array.dtype, name)
+    fields: Any = array.dtype.fields
+    if name not in fields:
+        c.fail(f"no field is called {name!r}; the fields are {', '.join(array.dtype.names or ())}", "attribute")
+    dtype, offset = fields[name][:2]
     base = c.builder.offset(array.pointer, c.builder.constant(offset))
     kind, extra = dtype.base, dtype.shape
     strides = array.strides
@@ -442,14 +440,6 @@ def field_of(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
         base=None if extra else base_of(array),
         window=window_of(array),
     )
-
-
-def _field(c: Compiler, dtype: np.dtype, name: str) -> tuple[np.dtype, int]:
-    assert dtype.fields is not None
-    if name not in dtype.fields:
-        c.fail(f"no field is called {name!r}; the fields are {', '.join(dtype.names or ())}", "attribute")
-    found = dtype.fields[name]
-    return found[0], found[1]
 
 
 def get_field(c: Compiler, record: RecordValue, name: str) -> Any:

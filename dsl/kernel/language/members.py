@@ -31,10 +31,8 @@ from weft.dsl.kernel.language.values import (
     ScalarValue,
     Sliced,
     TupleValue,
-    base_of,
     describe,
     is_number,
-    window_of,
 )
 
 NUMBERS = {"threadIdx": "thread_index", "blockIdx": "block_index", "blockDim": "block_size", "gridDim": "grid_size"}
@@ -120,7 +118,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
         case "shape":
             return TupleValue(tuple(arrays.length(c, n) for n in array.shape))
         case "size":
-            return arrays.length(c, arrays.size(c, array))
+            return arrays.length(c, extents.product(c, array.shape))
         case "ndim":
             return Constant(array.ndim)
         case "dtype":
@@ -128,7 +126,7 @@ def _of_array(c: Compiler, array: ArrayValue, name: str) -> Any:
         case "itemsize":
             return Constant(array.dtype.itemsize)
         case "nbytes":
-            return c.apply("multiply", arrays.length(c, arrays.size(c, array)), Constant(array.dtype.itemsize))
+            return c.apply("multiply", _of_array(c, array, "size"), Constant(array.dtype.itemsize))
         case "strides":
             width = array.dtype.itemsize // arrays.unit(array.dtype)
             parts = []
@@ -166,15 +164,8 @@ def _part(c: Compiler, array: ArrayValue, name: str) -> ArrayValue:
     if name == "imag":
         pointer = c.builder.offset(pointer, c.builder.constant(1))
     strides = tuple(extents.multiply(c, s, 2) for s in array.strides)
-    return dataclasses.replace(
-        array,
-        pointer=pointer,
-        dtype=dtype,
-        strides=strides,
-        packed=False,
-        base=base_of(array),
-        window=window_of(array),
-    )
+    view = arrays.permuted(array, range(array.ndim))  # (a view of the same part of the base array)
+    return dataclasses.replace(view, pointer=pointer, dtype=dtype, strides=strides)
 
 
 def _of_number(c: Compiler, number: ScalarValue, name: str) -> Any:

@@ -122,10 +122,7 @@ def _python_dtype(dtype: np.dtype) -> np.dtype:
 def _array_method(
     call: Invocation, array: ArrayValue, name: str, arguments: list[Any], keywords: dict[str, Any]
 ) -> Any:
-    c = call.c
-    handler = ARRAY_METHODS.get(name)
-    if handler is None:
-        c.fail(f"method {name} of arrays is not part of the kernel language: loop over the elements", "attribute")
+    c, handler = call.c, ARRAY_METHODS[name]
     if keywords:
         c.fail(f"{name}() of an array takes no keyword arguments in a kernel (such as {next(iter(keywords))})")
     try:
@@ -176,7 +173,7 @@ def _extreme(op: str, call: Invocation, array: ArrayValue) -> Any:
 
 def _mean(call: Invocation, array: ArrayValue) -> Any:
     c = call.c
-    return c.apply("divide", _accumulated("add", 0, call, array), arrays.length(c, arrays.size(c, array)))
+    return c.apply("divide", _accumulated("add", 0, call, array), arrays.length(c, extents.product(c, array.shape)))
 
 
 def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> Any:
@@ -224,7 +221,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
     free = [k for k, length in enumerate(lengths) if isinstance(length, int) and length < 0]
     if len(free) > 1:
         c.fail("reshape() can leave one length open only")
-    total = arrays.size(c, array)
+    total = extents.product(c, array.shape)
     product = extents.product(c, (length for k, length in enumerate(lengths) if k not in free))
     if not free:
         _fill_in(c, items, lengths, total, product)
