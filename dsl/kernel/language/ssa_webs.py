@@ -191,8 +191,7 @@ class _Flow:
             case ast.Match(subject=subject, cases=cases):
                 state = self._match(cases, self._expression(subject, state))
             case ast.Return() | ast.Raise():
-                for child in ast.iter_child_nodes(node):
-                    state = self._expression(child, state)
+                self._expression(node, state)
                 state = None
             case ast.Break() | ast.Continue():
                 stack = self.breaks if isinstance(node, ast.Break) else self.continues
@@ -205,8 +204,7 @@ class _Flow:
             case ast.FunctionDef(name=name):
                 state = self._define(self._expression(node, state), id(node), name)
             case _:
-                for child in ast.iter_child_nodes(node):
-                    state = self._expression(child, state)
+                state = self._expression(node, state)
         return state
 
     def _loop(self, node: ast.While | ast.For, state: State | None) -> State | None:
@@ -271,10 +269,8 @@ class _Flow:
                 for default in (*node.args.defaults, *filter(None, node.args.kw_defaults)):
                     state = self._expression(default, state)
             case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
-                state = _merge([state, self._comprehension(node, state)])
-                return _merge(
-                    [state, self._comprehension(node, state)]
-                )  # an item may use what an earlier item assigned
+                for _ in range(2):  # an item may use what an earlier item assigned
+                    state = _merge([state, self._comprehension(node, state)])
             case ast.BoolOp(values=values):
                 return self._until_known(values, state)
             case ast.Compare(left=left, comparators=comparators):
