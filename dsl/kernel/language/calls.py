@@ -72,7 +72,7 @@ def _in_place(call: Invocation, function: Callable[..., Any], arguments: list[An
     c = call.c
     # A function that is defined inside another function is compiled separately for each call of the outer function.
     key = (function.source.tree, function.frame.path) if isinstance(function, Closure) else function
-    if key in c.stack or key in recursion.marked(c):
+    if key in c.stack or any(key == known for known, _ in c.recursive):  # (it calls itself)
         constant = all(isinstance(a, Constant) for a in (*arguments, *keywords.values()))
         if not constant:
             return recursion.call_recursive(call, function, key, arguments, keywords)
@@ -89,9 +89,8 @@ def _call_object(call: Invocation, held: object, arguments: list[Any], keywords:
         return intrinsics.call_intrinsic(call, held, arguments, keywords)
     if isinstance(held, DeviceFunction) and held.signatures:
         return _with_signature(call, held, arguments, keywords)
-    if isinstance(held, DeviceFunction):
-        return _in_place(call, held.function, arguments, keywords)
-    if isinstance(held, KernelFunction):  # without a configuration, a kernel is called like any function, as in Numba
+    # As in Numba, a kernel without a launch configuration is called like any function.
+    if isinstance(held, (DeviceFunction, KernelFunction)):
         return _in_place(call, held.py_func, arguments, keywords)
     if isinstance(held, LibraryFunction):
         return functions.call_library(call, held, arguments)

@@ -437,11 +437,10 @@ def unrolled(frame: FunctionFrame, node: ast.AST, numbers: set[int], items: Iter
 def bind(frame: FunctionFrame, target: ast.expr, value: object) -> None:
     """Compile an assignment to a name, tuple, element or attribute."""
     match target:
-        case ast.Name(id=name):
-            if name not in frame.source.webs.names:
-                _bind_outer(frame, target, value)
-                return
+        case ast.Name(id=name) if name in frame.source.webs.names:
             frame.assign(target, name, value)
+        case ast.Name():
+            _bind_outer(frame, target, value)
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             expected = None if any(isinstance(part, ast.Starred) for part in parts) else len(parts)
             _bind_parts(frame, target, parts, unpack(frame, value, expected))

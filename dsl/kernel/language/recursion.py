@@ -56,11 +56,6 @@ class Recursive:
         return frame.path[: len(self.path)] == self.path
 
 
-def marked(c: Compiler) -> set[Any]:
-    """Return the functions that are treated as recursive in this compilation."""
-    return {key[0] for key in c.recursive}
-
-
 def call_recursive(call: Invocation, function: Any, key: object, arguments: list[Any], keywords: dict[str, Any]) -> Any:
     """Compile a call to a recursive function."""
     c = call.c

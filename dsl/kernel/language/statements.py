@@ -441,9 +441,7 @@ def _expression(frame: FunctionFrame, node: ast.Expr) -> None:
 def _function(frame: FunctionFrame, node: ast.FunctionDef) -> None:
     if node.decorator_list:
         frame.fail(node.decorator_list[0], "a function inside a kernel takes no decorators", "syntax")
-    variable = frame.variable(id(node), node.name)
-    if variable is not None:
-        frame.compiler.assign(variable, closure(frame, node))
+    frame.assign(node, node.name, closure(frame, node))
 
 
 def _delete(frame: FunctionFrame, node: ast.Delete) -> None:
@@ -507,20 +505,20 @@ def enter(
     frame: FunctionFrame, node: ast.AST, function: Any, arguments: list[Any], keywords: dict[str, Any]
 ) -> FunctionFrame:
     """Assign the arguments of a call to the parameters, and return the frame of the call."""
-    depth = len(frame.called)
-    called = (*frame.called, frame.source.location(node))
-    if depth > DEPTH_LIMIT:
+    c, called = frame.compiler, (*frame.called, frame.source.location(node))
+    if len(frame.called) > DEPTH_LIMIT:
         frame.fail(node, f"functions call one another more than {DEPTH_LIMIT} deep: a recursion without a bound")
-    path = (*frame.path, id(node), frame.compiler.occurrence(frame.path, node))
+    path = (*frame.path, id(node), c.occurrence(frame.path, node))
     if isinstance(function, Closure):
         source, parent = function.source, function.frame
         outer = _outer_of(parent)
         defaults = function.defaults
     else:
         source, parent = source_of(function), None
-        outer = global_names(frame.compiler, function)
-        defaults = _defaults(frame.compiler, function)
-    inner = FunctionFrame(frame.compiler, source, path, outer, function=function, called=called, parent=parent)
+        outer = global_names(c, function)
+        parameters = signature_of(function, follow_wrapped=False).parameters.values()
+        defaults = {p.name: wrap(c, p.default, p.name) for p in parameters if p.default is not p.empty}
+    inner = FunctionFrame(c, source, path, outer, function=function, called=called, parent=parent)
     given = bind_arguments(frame, node, source, arguments, keywords, defaults)
     for argument, value in given:
         inner.assign(argument, argument.arg, value)
@@ -545,11 +543,6 @@ def _outer_of(frame: FunctionFrame) -> Callable[[str], Any]:
 def global_names(c: Compiler, function: Any) -> Callable[[str], Any]:
     """Return a function that maps the nonlocal, global and built-in names of a Python function to kernel values."""
     return lambda name: wrap(c, outer_value(function, name), name)
-
-
-def _defaults(c: Compiler, function: Callable[..., Any]) -> dict[str, Any]:
-    parameters = signature_of(function, follow_wrapped=False).parameters.values()
-    return {p.name: wrap(c, p.default, p.name) for p in parameters if p.default is not p.empty}
 
 
 def bind_arguments(

@@ -325,11 +325,9 @@ class Variables:
             self.fail(
                 f"variable {variable.name!r} is given its {variable.kind} in a branch or loop that has ended here"
             )
-        return (
-            self.tracer.named(value, variable.name)
-            if self.tracer is not None and isinstance(value, ArrayValue)
-            else value
-        )
+        if self.tracer is not None and isinstance(value, ArrayValue):
+            return self.tracer.named(value, variable.name)
+        return value
 
     def assembled(self, variable: Variable, numbers: list[Value], load_part: Callable[[Variable], Any]) -> Any:
         """Build the value of a variable from the `numbers` that represent it (see `_slot_values`).
