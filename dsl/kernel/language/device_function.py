@@ -9,6 +9,7 @@ from typing import Any
 
 import weft.runtime as runtime
 from weft.dsl import kernel as face  # for names that are loaded on first use
+from weft.dsl.kernel.language.kernel_errors import KernelTypeError
 from weft.dsl.kernel.language.types import as_signatures
 from weft.runtime import Device, counted
 
@@ -46,15 +47,13 @@ class DeviceFunction:
         self.function: FunctionType = function
         self.options = options
         functools.update_wrapper(self, function)
-        self.signatures = ()
-        if signatures:
-            self.signatures = as_signatures(signatures)
-            for signature in self.signatures:
-                if len(signature.arguments) != function.__code__.co_argcount:
-                    raise TypeError(
-                        f"{function.__name__} takes {counted(function.__code__.co_argcount, 'argument')}, but the signature {signature} "
-                        f"has {len(signature.arguments)}"
-                    )
+        self.signatures = as_signatures(signatures) if signatures else ()
+        count = function.__code__.co_argcount
+        for signature in self.signatures:
+            if len(signature.arguments) != count:
+                raise KernelTypeError(
+                    f"{function.__name__} takes {counted(count, 'argument')}, but the signature {signature} has {len(signature.arguments)}"
+                )
 
     @property
     def py_func(self) -> FunctionType:

@@ -61,7 +61,7 @@ class VectorFunction(DeviceFunction):
         options: Options | None = None,
         numpys: np.vectorize | None = None,
     ) -> None:
-        super().__init__(function)
+        super().__init__(function, list(signatures))
         self.pyfunc = self.function
         self.numpys = numpys
         self.otypes = None if numpys is None else numpys.otypes
@@ -69,16 +69,10 @@ class VectorFunction(DeviceFunction):
         self.cache, self.excluded, self.signature = False, set[Any](), None
         if numpys is not None:
             self.__doc__ = numpys.__doc__
-        self.signatures = tuple(signatures)
         self._reason = ""  # the reason why NumPy calls the function
         self.kernel_options = options or Options()
         self.nin = self.function.__code__.co_argcount
         self._ops: dict[Any, tuple[OpDef, ...]] = {}
-        for signature in self.signatures:
-            if len(signature.arguments) != self.nin:
-                raise KernelTypeError(
-                    f"{self.__name__} takes {counted(self.nin, 'argument')}, but the signature {signature} has {len(signature.arguments)}"
-                )
 
     def __repr__(self) -> str:
         return f"<weft vectorized function {self.__name__}>"
