@@ -17,6 +17,7 @@ from weft.codegen import Value
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.invocation import Invocation
+from weft.dsl.kernel.language.statements import bind_call
 from weft.dsl.kernel.language.value_methods import bit_cast
 from weft.dsl.kernel.language.values import INT, ArrayValue, ChildKernel, Constant, ScalarValue, TupleValue, describe
 from weft.dsl.kernel.launch import arguments as args
@@ -33,10 +34,7 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
     c, kernel = call.c, child.kernel
     if not c.reporting:
         c.fail("kernels that are compiled ahead of time cannot launch kernels: weft starts those after its own launch")
-    try:
-        bound = inspect.signature(kernel.py_func).bind(*arguments, **keywords)
-    except TypeError as error:
-        c.fail(f"{kernel.__name__}(): {error}")
+    bound = bind_call(c, kernel.__name__, inspect.signature(kernel.py_func), *arguments, **keywords)
     bound.apply_defaults()
     given = [v if isinstance(v, CHILD_VALUES) else Constant(v) for v in bound.arguments.values()]
     descriptors = tuple(_descriptor(c, value) for value in given)
