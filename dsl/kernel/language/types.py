@@ -367,8 +367,7 @@ def from_dtype(dtype: Any) -> Type:
 
 def as_type(value: object) -> Type:
     """Convert a type of weft or Numba, a dtype, or a class such as `float` to a weft type."""
-    if type(value).__module__.startswith("numba."):
-        value = face.from_numba(value)
+    value = face.from_numba(value)
     if isinstance(value, Type):
         return value
     if value is None:
@@ -483,8 +482,7 @@ def parse_signature(text: str) -> Signature:
 
 def as_signature(value: object) -> Signature:
     """Convert a text, a tuple of argument types, or a signature of weft or Numba to a weft signature."""
-    if type(value).__module__.startswith("numba."):
-        value = face.from_numba(value)
+    value = face.from_numba(value)
     match value:
         case Signature():
             return value
