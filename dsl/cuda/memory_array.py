@@ -8,7 +8,7 @@ contains the same bytes as weft arrays over the same storage.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -238,23 +238,17 @@ class MemoryArray(DeviceArrayMethods):
 
     # -- views ----------------------------------------------------------------------------------
 
-    def _shadow(self) -> np.ndarray:
-        """Return a NumPy array of the same layout, for computing the layouts of views.
+    def _viewed(self, make_view: Callable[[np.ndarray], np.ndarray]) -> MemoryArray:
+        """Return a view of this array, given a function that returns the same view of a NumPy array.
 
-        The memory of the NumPy array must not be accessed.
+        The function must not access the memory of the NumPy array, which has the layout of this array.
         """
-        return as_strided(np.empty(1, self.dtype), self.shape, self.strides)
-
-    def _like(self, view: np.ndarray, shadow: np.ndarray) -> MemoryArray:
-        """Return a view of this array with the layout of the NumPy array `view`.
-
-        `view` is a view of `shadow`, the array from `_shadow`.
-        """
+        shadow = as_strided(np.empty(1, self.dtype), self.shape, self.strides)
+        view = make_view(shadow)
         moved = view.__array_interface__["data"][0] - shadow.__array_interface__["data"][0]
         return MemoryArray(self.storage, view.dtype, view.shape, view.strides, self.offset + moved)
 
-    def _at(self, key: object) -> MemoryArray:
-        shadow = self._shadow()
+    def _at(self, key: Any) -> MemoryArray:
         if not (isinstance(key, str) or (isinstance(key, list) and all(isinstance(name, str) for name in key))):
             items = key if isinstance(key, tuple) else (key,)
             for item in items:
@@ -263,7 +257,7 @@ class MemoryArray(DeviceArrayMethods):
                 ):
                     raise TypeError(f"arrays of records take integers, slices and field names as indices, not {item!r}")
             key = items if Ellipsis in items else (*items, Ellipsis)
-        return self._like(shadow[key], shadow)
+        return self._viewed(lambda shadow: shadow[key])
 
     def __getitem__(self, key: object) -> Any:
         part = self._at(key)
@@ -274,13 +268,11 @@ class MemoryArray(DeviceArrayMethods):
 
     def transpose(self, axes: Any = None) -> MemoryArray:
         """Return a view with permuted axes, by default in reverse order."""
-        shadow = self._shadow()
-        return self._like(shadow.transpose(axes), shadow)
+        return self._viewed(lambda shadow: shadow.transpose(axes))
 
     def squeeze(self, axis: Any = None, stream: object = 0) -> MemoryArray:
         """Return a view without the given axes, by default without the axes of length 1."""
-        shadow = self._shadow()
-        return self._like(shadow.squeeze(axis), shadow)
+        return self._viewed(lambda shadow: shadow.squeeze(axis))
 
     def reshape(self, *shape: Any, order: Any = "C") -> MemoryArray:
         """Return a view with another shape.
@@ -290,8 +282,8 @@ class MemoryArray(DeviceArrayMethods):
         if not self.is_c_contiguous() or order not in ("C", "A"):
             raise ValueError("only arrays without gaps, in C order, can be reshaped in place: copy_to_host first")
         wanted = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
-        shadow = as_strided(np.empty(1, self.dtype), (self.size,), (self.itemsize,))
-        return self._like(shadow.reshape(wanted), shadow)
+        flat = MemoryArray(self.storage, self.dtype, (self.size,), (self.itemsize,), self.offset)
+        return flat._viewed(lambda shadow: shadow.reshape(wanted))
 
     def ravel(self, order: Any = "C", stream: Any = 0) -> MemoryArray:
         """Return a 1-D view, like ``reshape(-1)``."""
@@ -299,8 +291,7 @@ class MemoryArray(DeviceArrayMethods):
 
     def view(self, dtype: Any) -> MemoryArray:
         """Return a view of the same memory in another dtype, like `numpy.ndarray.view`."""
-        shadow = self._shadow()
-        return self._like(shadow.view(np.dtype(dtype)), shadow)
+        return self._viewed(lambda shadow: shadow.view(np.dtype(dtype)))
 
     def bind(self, stream: object = 0) -> MemoryArray:
         """Return this array. `stream` is ignored, because an array can be used in any stream."""
