@@ -86,27 +86,23 @@ METHODS: dict[str, Any] = {
 }
 
 
-def _values(self: MemoryArray, wanted: str) -> Array:
-    """Copy a `MemoryArray` to an `Array`, because only `Array` has the attribute whose name is given by `wanted`.
+def _of_values(self: MemoryArray, name: str) -> Any:
+    """Copy a `MemoryArray` to an `Array`, and return an attribute of the copy, which only `Array` has.
 
     Raises AttributeError for arrays of records, dates or text, and for unknown names.
     """
-    if lacks_arithmetic(self.dtype) or not hasattr(Array, wanted):
-        raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {wanted!r}")
-    return self.copy()
-
-
-def _of_values(self: MemoryArray, name: str) -> Any:
     if name.startswith("_"):
         raise AttributeError(name)
-    return getattr(_values(self, name), name)
+    if lacks_arithmetic(self.dtype) or not hasattr(Array, name):
+        raise AttributeError(f"a {type(self).__name__} of {self.dtype} has no attribute {name!r}")
+    return getattr(self.copy(), name)
 
 
 def _operator(name: str) -> Any:
     def method(self: MemoryArray, *others: Any) -> Any:
         if lacks_arithmetic(self.dtype):
             raise TypeError(f"a device array of {self.dtype} has no arithmetic: call copy_to_host first")
-        return getattr(_values(self, name), name)(*others)
+        return getattr(self.copy(), name)(*others)
 
     return method
 

@@ -202,7 +202,11 @@ def _pin(arrays: tuple[np.ndarray, ...]) -> list[HostMemory]:
     held: list[HostMemory] = []
     try:
         for values in arrays:
-            held.append(default_device().pin(_check(values)))
+            if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
+                raise TypeError(
+                    "only NumPy arrays without gaps can be pinned or mapped: make one by numpy.ascontiguousarray"
+                )
+            held.append(default_device().pin(values))
     except BaseException:
         _release(held)
         raise
@@ -215,9 +219,3 @@ def _release(held: list[HostMemory]) -> bool:
     for owner in owners:  # (arrays over the memory may still exist, and would keep it registered)
         owner.release()
     return bool(owners)
-
-
-def _check(values: Any) -> np.ndarray:
-    if not isinstance(values, np.ndarray) or not (values.flags.c_contiguous or values.flags.f_contiguous):
-        raise TypeError("only NumPy arrays without gaps can be pinned or mapped: make one by numpy.ascontiguousarray")
-    return values
