@@ -204,19 +204,10 @@ class Tracer:
         """
         if view.space == "constant":
             return
-        b = self.c.builder
-        part = view.dtype.itemsize // 2 if view.dtype.kind == "c" else view.dtype.itemsize
-        site = Site(
-            kind,
-            self.location,
-            view.label or "the array",
-            view.space,
-            view.dtype.itemsize,
-            align or part,
-            len(view.index),
-            value is not None and view.dtype.kind in "biuf",
-            compares,
-        )
+        b, name, size = self.c.builder, view.label or "the array", view.dtype.itemsize
+        align = align or (size // 2 if view.dtype.kind == "c" else size)
+        valued = value is not None and view.dtype.kind in "biuf"
+        site = Site(kind, self.location, name, view.space, size, align, len(view.index), valued, compares)
         pointer = view.pointer if view.dtype == BYTE else b.reinterpret(view.pointer, BYTE)
         written = (value,) if site.valued and value is not None else ()
         fine = self.event(site, (pointer, *view.index, *written))
