@@ -127,12 +127,10 @@ def local_array(c: Compiler, shape: Any, dtype: Any, what: str) -> ArrayValue:
     return reserve_array(c, "local", known, kind, what)
 
 
-def _check_size(c: Compiler, space: str, size: int) -> None:
-    """Count `size` more bytes of arrays, and raise LaunchError if they exceed the limit.
-
-    The limit for local arrays is per thread, and that for shared arrays per block.
-    """
-    total = c.reserved[space] = c.reserved[space] + size
+def reserve_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
+    """Allocate an array in local or shared memory. Raises LaunchError if such arrays exceed the limit in total."""
+    count = max(math.prod(shape), 1)
+    total = c.reserved[space] = c.reserved[space] + count * dtype.itemsize
     if space == "shared" and total > MAX_STATIC_SHARED:
         raise LaunchError(
             f"the kernel's shared arrays have {total} bytes; a block has {MAX_STATIC_SHARED}: for more use dynamic shared "
@@ -142,12 +140,6 @@ def _check_size(c: Compiler, space: str, size: int) -> None:
         raise LaunchError(
             f"the kernel's local arrays have {total} bytes; a thread has {MAX_LOCAL}: use an array argument"
         )
-
-
-def reserve_array(c: Compiler, space: str, shape: tuple[int, ...], dtype: np.dtype, what: str) -> ArrayValue:
-    """Allocate an array in local or shared memory."""
-    count = max(math.prod(shape), 1)
-    _check_size(c, space, count * dtype.itemsize)
     with c.at_top():
         if dtype.names is not None:
             unit = max(dtype.alignment, 1)
