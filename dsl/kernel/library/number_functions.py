@@ -43,7 +43,7 @@ def _floating(call: Invocation, op: str, operands: tuple[Any, ...]) -> Any:
 
 def _as_floats(c: Compiler, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
     """Cast numbers to float64 if all are integers or bools."""
-    if all(number_dtype(c, c.number(n)).kind in "biu" for n in numbers):
+    if all(np.dtype(c.kind(c.number(n))).kind in "biu" for n in numbers):
         return tuple(c.cast(n, np.float64, isinstance(c.kind(c.number(n)), type)) for n in numbers)
     return numbers
 
@@ -174,31 +174,26 @@ def _numpy_round(call: Invocation, a: Any, decimals: Any = None) -> Any:
 @handles(round)
 def _round(call: Invocation, number: Any, ndigits: Any = None) -> Any:
     c = call.c
-    x, digits = number, ndigits
-    if digits is None or (isinstance(digits, Constant) and digits.value is None):
-        return _to_integer(call, "rint", x)
-    number = c.number(x)
-    if number_dtype(c, number).kind in "biu":
-        if not isinstance(digits, Constant):
+    number = c.number(number)
+    if ndigits is None or (isinstance(ndigits, Constant) and ndigits.value is None):
+        return _to_integer(call, "rint", number)
+    dtype = np.dtype(c.kind(number))
+    if dtype.kind in "biu":
+        if not isinstance(ndigits, Constant):
             c.fail("round() of an integer takes a number of digits that is known when compiling")
-        unit = compute(c, "the number of digits", operator.pow, 10, max(-digits.value, 0))
-        number = number if number_dtype(c, number).kind != "b" else c.cast(number, INT, weak=True)
+        unit = compute(c, "the number of digits", operator.pow, 10, max(-ndigits.value, 0))
+        number = number if dtype.kind != "b" else c.cast(number, INT, weak=True)
         if unit.value == 1:
             return number
         rounded = c.call(call.frame, call.node, Constant(_round_integer), [c.cast(number, INT, weak=True), unit], {})
         return rounded if isinstance(c.kind(number), type) else c.cast(rounded, c.kind(number))
-    if not isinstance(digits, Constant):
+    if not isinstance(ndigits, Constant):
         wide = c.cast(number, np.float64)
-        rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, digits], {})
+        rounded = c.call(call.frame, call.node, Constant(_round_digits), [wide, ndigits], {})
         return c.cast(rounded, c.kind(number), weak=isinstance(c.kind(number), type))
-    scale = compute(c, "the number of digits", operator.pow, 10.0, abs(digits.value))
-    there, back = ("multiply", "divide") if digits.value >= 0 else ("divide", "multiply")
-    return c.apply(back, c.apply("rint", c.apply(there, x, scale)), scale)
-
-
-def number_dtype(c: Compiler, number: Any) -> np.dtype:
-    """Return the dtype of a number, which may be a scalar of the kernel or a Python number."""
-    return np.dtype(c.kind(number))
+    scale = compute(c, "the number of digits", operator.pow, 10.0, abs(ndigits.value))
+    there, back = ("multiply", "divide") if ndigits.value >= 0 else ("divide", "multiply")
+    return c.apply(back, c.apply("rint", c.apply(there, number, scale)), scale)
 
 
 def _round_integer(x: int, unit: int) -> int:
@@ -221,9 +216,10 @@ def _round_digits(x: float, digits: int) -> float:
 @handles(math.isqrt)
 def _isqrt(call: Invocation, n: Any) -> Any:
     number = call.c.number(n)
-    if number_dtype(call.c, number).kind not in "biu":
+    dtype = np.dtype(call.c.kind(number))
+    if dtype.kind not in "biu":
         call.c.fail(f"math.isqrt takes an integer, not {describe(number)}")
-    kind = np.uint64 if number_dtype(call.c, number) == np.uint64 else np.int64
+    kind = np.uint64 if dtype == np.uint64 else np.int64
     operands = [call.c.cast(number, kind), Constant(kind), Constant(math.isqrt(np.iinfo(kind).max))]
     return call.c.cast(call.c.call(call.frame, call.node, Constant(_integer_root), operands, {}), INT, weak=True)
 
@@ -406,7 +402,7 @@ def _lesser(op: str, strict: str, call: Invocation, *values: Any) -> Any:
         if isinstance(best, Constant) and isinstance(value, Constant):
             best = compute(c, op, min if op == "minimum" else max, best.value, value.value)
             continue
-        if all(_is_integer(c, v) for v in (best, value)):
+        if all(np.dtype(c.kind(v)).kind in "iu" for v in (best, value)):
             best = c.apply(op, best, value)
         elif c.numba:  # as Numba's CUDA target: of a number and NaN, the number
             best = c.apply({"minimum": "fmin", "maximum": "fmax"}[op], best, value)
@@ -414,11 +410,6 @@ def _lesser(op: str, strict: str, call: Invocation, *values: Any) -> Any:
             # As in Python, the first item is kept unless another is strictly beyond it.
             best = c.apply("where", c.apply(strict, value, best), value, best)
     return best
-
-
-def _is_integer(c: Compiler, value: Any) -> bool:
-    kind = c.kind(value)
-    return kind is int or (isinstance(kind, np.dtype) and kind.kind in "iu")
 
 
 TABLE[min] = partial(_lesser, "minimum", "less")
