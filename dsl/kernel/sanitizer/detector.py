@@ -269,12 +269,10 @@ class Detector:
         """Select the block with the number `number` as the current block, and return its state."""
         if not self.at_once:
             self.leave()
-            self.block = BlockState(number, [None] * self.size)
-        else:
-            found = self.blocks.get(number)
-            if found is None:
-                found = self.blocks[number] = BlockState(number, [None] * self.size)
-            self.block = found
+            self.blocks.clear()
+        if number not in self.blocks:
+            self.blocks[number] = BlockState(number, [None] * self.size)
+        self.block = self.blocks[number]
         return self.block
 
     def finish(self, stuck: bool = False) -> list[Finding]:
@@ -284,7 +282,7 @@ class Detector:
 
         `stuck` is true if the launch ended in a deadlock.
         """
-        for block in list(self.blocks.values()) if self.at_once else [self.block]:
+        for block in self.blocks.values():
             self.block = block
             if stuck:
                 self.report_stuck()
