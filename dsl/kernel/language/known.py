@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from weft.dsl.kernel.language.compiler import Compiler
 
 MOST_BITS = 4096
+NO_TEXT = "operations on strings are not part of the kernel language: print takes several values, and f-strings"
 # Errors that Python raises for unsuitable values.
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 

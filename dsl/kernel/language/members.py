@@ -18,6 +18,7 @@ from weft.dsl.kernel.language import extents, names
 from weft.dsl.kernel.language.compiler import Compiler
 from weft.dsl.kernel.language.global_values import wrap
 from weft.dsl.kernel.language.kernel_errors import suggestion
+from weft.dsl.kernel.language.known import NO_TEXT
 from weft.dsl.kernel.language.numba_objects import from_numba
 from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.language.value_methods import ARRAY_METHODS
@@ -204,10 +205,7 @@ def _of_object(c: Compiler, owner: Constant, held: object, name: str) -> Any:
             return Method(owner, name)
         return Constant(getattr(held, name) if name != "dtype" else np.asarray(held).dtype)
     if isinstance(held, str):
-        c.fail(
-            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
-            "syntax",
-        )
+        c.fail(NO_TEXT, "syntax")
     if isinstance(held, (dict, list, set)):
         c.fail(f"a {type(held).__name__} from outside cannot be used in a kernel: pass arrays or tuples", "syntax")
     try:

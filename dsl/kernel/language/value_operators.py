@@ -12,7 +12,7 @@ import numpy as np
 from weft.dsl.kernel.language import array_values as arrays
 from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.date_values import compare_dates, date_operator
-from weft.dsl.kernel.language.known import fold
+from weft.dsl.kernel.language.known import NO_TEXT, fold
 from weft.dsl.kernel.language.text_values import compare_text
 from weft.dsl.kernel.language.values import (
     BOOL,
@@ -73,10 +73,7 @@ def binary(c: Compiler, operator: type[ast.operator], left: Any, right: Any) -> 
     if texts:
         if len(texts) == 2 and all(isinstance(s, Constant) for s in texts) and name == "add":
             return Constant(left.value + right.value)
-        c.fail(
-            "operations on strings are not part of the kernel language: print takes several values, and f-strings",
-            "syntax",
-        )
+        c.fail(NO_TEXT, "syntax")
     if any(isinstance(s, ArrayValue) and s.ndim for s in sides):
         c.fail(
             f"{name} of {describe(left)} and {describe(right)}: operators work on numbers inside a kernel; "
