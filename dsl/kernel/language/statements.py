@@ -37,7 +37,6 @@ from weft.dsl.kernel.language.source import Source, outer_value, source_of
 from weft.dsl.kernel.language.ssa_webs import carried_variables, own_nodes
 from weft.dsl.kernel.language.value_operators import binary, negate
 from weft.dsl.kernel.language.values import (
-    INT,
     ArrayValue,
     Closure,
     Constant,
@@ -225,62 +224,27 @@ def _for(frame: FunctionFrame, node: ast.For) -> None:
     c = frame.compiler
     items = c.unwrap(evaluate(frame, node.iter))
     if isinstance(items, Range):
-        _counted(frame, node, items)
+        _counted(frame, node, items, lambda k: k)
         return
     count = length_of(c, items)
     limit = longest(c, items)
     if limit is not None and has_tuple(items):
         _unrolled(frame, node, items, limit, None if isinstance(count, Constant) else count)
         return
-    start = ScalarValue(c.ir(Constant(0), INT), True, True)
-    _repeat(
-        frame,
-        node,
-        start,
-        Constant(1),
-        lambda k: c.apply("greater_equal", k, count),
-        lambda k: item_of(c, items, k),
-    )
+    _counted(frame, node, Range(Constant(0), count, Constant(1)), lambda k: item_of(c, items, k))
 
 
-def _repeat(
-    frame: FunctionFrame,
-    node: ast.For,
-    start: ScalarValue,
-    step: Any,
-    ended: Callable[[Any], Any],
-    item: Callable[[Any], Any],
-    most: int = 0,
-) -> None:
-    """Compile a loop with a counter that starts at `start` and is increased by `step`.
+def _counted(frame: FunctionFrame, node: ast.For, turns: Range, item: Callable[[Any], Any]) -> None:
+    """Compile a loop with a counter that takes the values of a range. Assignments to the loop variable do not affect it.
 
-    `ended` compiles the condition that ends the loop, and `item` the value of the loop variable, both for a value of the
-    counter. `most` is the maximum number of iterations, or 0 if it is unknown.
+    `item` compiles the value of the loop variable, given a value of the counter.
     """
     c = frame.compiler
-    counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
-    c.assign(counter, start)
-    with _loop_scopes(frame, node) as (done, body):
-        with c.builder.repeat(most):
-            k = c.load(counter)
-            with c.builder.if_(c.ir(ended(k))):
-                c.builder.leave(done)
-            # Increment before the body, because the body may `continue` anywhere.
-            c.assign(counter, c.apply("add", k, step))
-            bind(frame, node.target, item(k))
-            with body():
-                lower_body(frame, node.body)
-
-
-def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
-    """Compile a loop over a range. Assignments to the loop variable do not affect the iteration."""
-    c = frame.compiler
-    known = known_range(items)
+    known = known_range(turns)
     if known is not None and not known:
         lower_body(frame, node.orelse)
         return
-    start, stop = c.scalar(items.start), c.scalar(items.stop)
-    step = items.step
+    start, stop, step = c.scalar(turns.start), c.scalar(turns.stop), turns.step
     rising = isinstance(step, Constant) and step.value > 0
     falling = isinstance(step, Constant) and step.value < 0
     upward = rising or (isinstance(step, ScalarValue) and step.nonnegative)
@@ -294,8 +258,18 @@ def _counted(frame: FunctionFrame, node: ast.For, items: Range) -> None:
         negative = c.apply("less", step, Constant(0))
         return c.apply("where", negative, c.apply("less_equal", k, limit), c.apply("greater_equal", k, limit))
 
-    first = ScalarValue(start.ir, True, upward and start.nonnegative)
-    _repeat(frame, node, first, step, ended, lambda k: k, 0 if known is None else len(known))
+    counter = c.variable((*frame.path, "counter", id(node)), "the loop's counter")
+    c.assign(counter, ScalarValue(start.ir, True, upward and start.nonnegative))
+    with _loop_scopes(frame, node) as (done, body):
+        with c.builder.repeat(0 if known is None else len(known)):
+            k = c.load(counter)
+            with c.builder.if_(c.ir(ended(k))):
+                c.builder.leave(done)
+            # Increment before the body, because the body may `continue` anywhere.
+            c.assign(counter, c.apply("add", k, step))
+            bind(frame, node.target, item(k))
+            with body():
+                lower_body(frame, node.body)
 
 
 def _own_variables(frame: FunctionFrame, node: ast.For) -> set[int]:
