@@ -137,25 +137,21 @@ def _variable_of(call: Invocation) -> Any:
     return call.c.result((*call.frame.path, "reduction"), call.node, "the result")
 
 
-def _fold(call: Invocation, array: ArrayValue, start: ScalarValue, combine: Callable[[Any, TupleValue], Any]) -> Any:
-    """Compile a loop over an array's indices that executes ``result = combine(result, index)``."""
+def _fold(call: Invocation, operands: list[ArrayValue], start: ScalarValue, combine: Callable[..., Any]) -> Any:
+    """Compile a loop that executes ``result = combine(result, *elements)`` for the elements at each index of arrays."""
     c = call.c
     total = _variable_of(call)
     c.assign(total, start)
-    with arrays.each(c, array.shape) as index:
-        c.assign(total, combine(c.load(total), TupleValue(index)))
+    with arrays.each(c, operands[0].shape) as index:
+        before = c.load(total)
+        c.assign(total, combine(before, *(arrays.select(c, array, TupleValue(index)) for array in operands)))
     return c.load(total)
 
 
 def _reduce_elements(call: Invocation, array: ArrayValue, op: str, start: ScalarValue) -> Any:
     """Compile a reduction of all elements of an array in order, with the named op."""
     c = call.c
-    return _fold(
-        call,
-        array,
-        start,
-        lambda total, index: c.cast(c.apply(op, total, arrays.select(c, array, index)), start.dtype),
-    )
+    return _fold(call, [array], start, lambda total, item: c.cast(c.apply(op, total, item), start.dtype))
 
 
 def _accumulated(op: str, start: int, call: Invocation, array: ArrayValue) -> Any:
@@ -179,11 +175,10 @@ def _mean(call: Invocation, array: ArrayValue) -> Any:
 def _quantified(call: Invocation, array: ArrayValue, op: str, start: bool) -> Any:
     c = call.c
 
-    def combine(total: Any, index: TupleValue) -> ScalarValue:
-        truth = truth_value(c, arrays.select(c, array, index))
-        return ScalarValue(c.builder.op(op, c.ir(total), truth), True)
+    def combine(total: Any, item: Any) -> ScalarValue:
+        return ScalarValue(c.builder.op(op, c.ir(total), truth_value(c, item)), True)
 
-    return _fold(call, array, ScalarValue(c.builder.constant(start, np.bool_), True), combine)
+    return _fold(call, [array], ScalarValue(c.builder.constant(start, np.bool_), True), combine)
 
 
 def _arg(strict: str, call: Invocation, array: ArrayValue) -> Any:
@@ -311,11 +306,10 @@ def _dot(call: Invocation, array: ArrayValue, other: object) -> Any:
     arrays.check_equal(c, array.shape[0], other.shape[0], "arrays of length {} and {} have no dot product")
     dtype = np.result_type(array.dtype, other.dtype)
 
-    def combine(total: Any, index: TupleValue) -> Any:
-        product = c.apply("multiply", arrays.select(c, array, index), arrays.select(c, other, index))
-        return c.cast(c.apply("add", total, product), dtype)
+    def combine(total: Any, x: Any, y: Any) -> Any:
+        return c.cast(c.apply("add", total, c.apply("multiply", x, y)), dtype)
 
-    return _fold(call, array, _start(call, 0, dtype), combine)
+    return _fold(call, [array, other], _start(call, 0, dtype), combine)
 
 
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
