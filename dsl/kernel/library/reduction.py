@@ -60,21 +60,16 @@ class Reduce:
         count = values.shape[0] if size is None else int(size)
         if not 0 <= count <= values.shape[0]:
             raise KernelTypeError(f"{count} elements of an array of {values.shape[0]}")
-        if count == 0:
-            return self._deliver(values.dtype.type(init), res)
+        found = first = values.dtype.type(init)
         while count > 1:
             blocks = min(-(-count // (2 * THREADS)), MOST_BLOCKS)
             partial = empty(blocks, values.dtype)
             self._kernel[blocks, THREADS](values, partial, count)
             values, count = partial, blocks
-        found = values.numpy()[0]
-        first = values.dtype.type(init)
-        if first != 0:
-            found = values.dtype.type(self.function(found, first))
-        return self._deliver(found, res)
-
-    @staticmethod
-    def _deliver(found: object, res: Any) -> Any:
+        if count:
+            found = values.numpy()[0]
+            if first != 0:
+                found = values.dtype.type(self.function(found, first))
         if res is None:
             return found
         res[:1] = found
