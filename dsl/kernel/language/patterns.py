@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from weft.codegen import Value
-from weft.dsl.kernel.language.compiler import FunctionFrame
+from weft.dsl.kernel.language.compiler import Compiler, FunctionFrame
 from weft.dsl.kernel.language.expressions import evaluate, read_attribute
 from weft.dsl.kernel.language.kernel_errors import KernelError
 from weft.dsl.kernel.language.known import known
@@ -45,16 +45,17 @@ def _test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
         case ast.MatchSingleton(value=value):
             return c.truth(compare(frame, pattern, ast.Is(), subject, Constant(value)))
         case ast.MatchOr(patterns=options):
-            return _combine_tests(frame, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
+            return combine_tests(c, "bitwise_or", [partial(test, frame, p, subject) for p in options], True)
         case ast.MatchSequence() | ast.MatchClass():
             pairs = _parts(frame, pattern, subject)
             if pairs is None:
                 return False
-            return _combine_tests(frame, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
+            return combine_tests(c, "bitwise_and", [partial(test, frame, p, v) for p, v in pairs], False)
     frame.fail(pattern, "this pattern is not part of the kernel language: use values, tuples, | and names", "syntax")
 
 
-def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Truth]], stop: bool) -> Truth:
+def combine_tests(c: Compiler, name: str, tests: Sequence[Callable[[], Truth]], stop: bool) -> Truth:
+    """Combine the results of tests by the op `name`. The tests after a test with the constant result `stop` are omitted."""
     found: Truth = not stop
     for make in tests:
         truth = make()
@@ -62,7 +63,7 @@ def _combine_tests(frame: FunctionFrame, name: str, tests: list[Callable[[], Tru
             if truth is stop:
                 return stop
             continue
-        found = truth if isinstance(found, bool) else frame.compiler.builder.op(name, found, truth)
+        found = truth if isinstance(found, bool) else c.builder.op(name, found, truth)
     return found
 
 

@@ -9,6 +9,7 @@ import ast
 import dataclasses
 import operator
 from collections.abc import Callable
+from functools import partial
 from types import UnionType
 from typing import Any
 
@@ -28,6 +29,7 @@ from weft.dsl.kernel.language.kernel_errors import KernelAttributeError
 from weft.dsl.kernel.language.known import compute, known
 from weft.dsl.kernel.language.members import attribute, is_instance, python_class, thread_number
 from weft.dsl.kernel.language.names import ThreadNumbers
+from weft.dsl.kernel.language.patterns import combine_tests
 from weft.dsl.kernel.language.text_values import is_text, text_length
 from weft.dsl.kernel.language.types import ScalarType
 from weft.dsl.kernel.language.value_operators import binary, compare, negate
@@ -164,16 +166,9 @@ def _quantified(call: Invocation, value: object, name: str) -> Any:
             return c.apply(op, old, ScalarValue(truth_value(c, item), True))
 
         return _accumulated(call, value, c.scalar(Constant(name == "all")), step)
-    found: Any = Constant(name == "all")
-    for item in unpack(call.frame, value):
-        truth = c.truth(item)
-        if isinstance(truth, bool):
-            if truth == (name == "any"):
-                return Constant(truth)
-            continue
-        one = ScalarValue(truth, True)
-        found = one if isinstance(found, Constant) else c.apply(op, found, one)
-    return found
+    tests = [partial(c.truth, item) for item in unpack(call.frame, value)]
+    truth = combine_tests(c, op, tests, name == "any")
+    return Constant(truth) if isinstance(truth, bool) else ScalarValue(truth, True)
 
 
 @handles(np.iinfo, np.finfo)
@@ -242,9 +237,7 @@ def _getattr(call: Invocation, value: object, name: object, default: Any = None)
 
 @handles(type)
 def _type(call: Invocation, value: object) -> Any:
-    number = call.c.number(value)
-    kind = call.c.kind(number)
-    return Constant(kind if isinstance(kind, type) else kind.type)
+    return Constant(python_class(call.c, call.c.number(value)))
 
 
 @handles(print)
