@@ -224,11 +224,7 @@ class VectorFunction(DeviceFunction):
 
     def _typed(self, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
         if not self.signatures:
-            found = tuple(
-                ("scalar", np.dtype(kind), True) if isinstance(kind, type) else ("scalar", kind, False)
-                for kind in kinds
-            )
-            return found, None
+            return tuple(("scalar", np.dtype(kind), isinstance(kind, type)) for kind in kinds), None
         rules = [fits_dtype]
         if all(isinstance(kind, type) for kind in kinds):  # prefer signatures that hold Python scalars without loss
             rules.insert(0, lambda kind, dtype: np.can_cast(np.dtype(kind), dtype, "safe"))
