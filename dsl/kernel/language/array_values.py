@@ -8,6 +8,7 @@ time stay known.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -468,12 +469,8 @@ def _alignment(dtype: np.dtype, name: str, kind: np.dtype) -> dict[str, int]:
     if in_bytes(kind):
         return {}
     part = kind.itemsize // 2 if kind.kind == "c" else kind.itemsize
-    if dtype.fields[name][1] % part == 0 and dtype.itemsize % part == 0 and dtype.isalignedstruct:
-        return {}
-    known = 1
-    while known < part and dtype.fields[name][1] % (2 * known) == 0 and dtype.itemsize % (2 * known) == 0:
-        known *= 2
-    return {} if known >= part else {"align": known}
+    known = math.gcd(part, dtype.fields[name][1], dtype.itemsize)  # (part is a power of two)
+    return {} if known == part else {"align": known}
 
 
 def copy_record(c: Compiler, target: RecordValue, value: object) -> None:
