@@ -55,9 +55,7 @@ def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
     if not device:
         return kernel(func_or_sig, **options)
     make_options(options)  # raises an error for unknown options
-    if isinstance(func_or_sig, KernelDispatcher):
-        func_or_sig = func_or_sig.py_func
-    if isinstance(func_or_sig, (FunctionType, DeviceFunction)):
+    if isinstance(func_or_sig, (FunctionType, DeviceFunction, KernelDispatcher)):
         return DeviceFunction(func_or_sig, **options)
     return lambda inner: DeviceFunction(inner, () if func_or_sig is None else func_or_sig, **options)
 
