@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -95,13 +96,10 @@ def _members(frame: FunctionFrame, held: Any, pattern: ast.MatchClass, subject: 
     positions = getattr(held, "__match_args__", ())
     if len(parts) > (1 if own else len(positions)):
         c.fail(f"{held.__name__}() accepts {counted(1 if own else len(positions), 'positional pattern')} here")
+    named = list(zip(() if own else positions, parts, strict=False))
+    named += zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
     pairs = [(parts[0], subject)] if own and parts else []
-    if not own:
-        pairs = [(p, read_attribute(frame, pattern, subject, n)) for n, p in zip(positions, parts, strict=False)]
-    return pairs + [
-        (p, read_attribute(frame, pattern, subject, n))
-        for n, p in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True)
-    ]
+    return pairs + [(p, read_attribute(frame, pattern, subject, n)) for n, p in named]
 
 
 def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> None:
@@ -121,9 +119,6 @@ def bind_pattern(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> No
         ):
             for option in reversed(options):  # the first option that matches is assigned last
                 truth = test(frame, option, subject)
-                if isinstance(truth, bool):
-                    if truth:
+                if truth is not False:
+                    with nullcontext() if truth is True else frame.compiler.builder.if_(truth):
                         bind_pattern(frame, option, subject)
-                    continue
-                with frame.compiler.builder.if_(truth):
-                    bind_pattern(frame, option, subject)
