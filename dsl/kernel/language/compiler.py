@@ -157,10 +157,10 @@ class Compiler(Variables):
         self.arenas = {}
         self.reserved = {"shared": 0, "local": 0}  # bytes of arrays so far
         self.hidden: list[tuple[Any, ...]] = []  # parameters that follow the user's parameters
-        self.hidden_scalars: dict[str, Value] = {}
+        self.hidden_values: dict[str, Value] = {}  # the parameters from `hidden_once`, by their keys
+        self.launch_sites: list[tuple[Any, Any]] = []  # launches in the kernel: kernels and type descriptors
         self.arrays: list[str] = []  # the kernel's attribute ``arrays``
         self.written = set()  # numbers of the parameters that the kernel writes to
-        self.errors: Value | None = None
         self.exit = "kernel"  # label of the scope that a thread leaves after reporting an error
         self.callee: Any = None  # the recursive function that is being compiled
         self.occurrences: dict[Any, int] = {}
@@ -415,12 +415,13 @@ class Compiler(Variables):
 
     def error_record(self) -> Value:
         """Return the hidden parameter that points to the error record, an array of 16 int64 words."""
-        if self.callee is not None:
-            return self.visible("errors", self.error_record)
-        if self.errors is None:
-            self.errors = self.hide("errors", INT, ("errors",))
-            self.arrays.append(f"{self.errors.name} {16 * INT.itemsize}")
-        return self.errors
+
+        def make() -> Value:
+            errors = self.hide("errors", INT, ("errors",))
+            self.arrays.append(f"{errors.name} {16 * INT.itemsize}")
+            return errors
+
+        return self.hidden_once("errors", make)
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
         """Return the value that `make` creates. In a recursive function, return the hidden parameter through which callers pass this value."""
@@ -437,17 +438,21 @@ class Compiler(Variables):
         return self.builder.pointer(f"{name}{len(self.hidden)}", dtype, writable=True, align=dtype.itemsize)
 
     def hide_scalar(self, what: str) -> Value:
-        """Return the hidden scalar parameter that passes the value named `what`. Its dtype is the index dtype.
+        """Return the hidden scalar parameter that passes the value named `what`. Its dtype is the index dtype."""
 
-        The first call adds the parameter to the kernel.
-        """
-        if self.callee is not None:
-            return self.visible(what, lambda: self.hide_scalar(what))
-        found = self.hidden_scalars.get(what)
-        if found is None:
+        def make() -> Value:
             self.hidden.append((what,))
-            found = self.hidden_scalars[what] = self.builder.scalar(f"{what}{len(self.hidden)}")
-        return found
+            return self.builder.scalar(f"{what}{len(self.hidden)}")
+
+        return self.hidden_once(what, make)
+
+    def hidden_once(self, key: str, make: Callable[[], Value]) -> Value:
+        """Return the hidden parameter with a key. The first call adds the parameter to the kernel by `make`."""
+        if self.callee is not None:
+            return self.visible(key, lambda: self.hidden_once(key, make))
+        if key not in self.hidden_values:
+            self.hidden_values[key] = make()
+        return self.hidden_values[key]
 
 
 def _cast_constant(value: object, dtype: np.dtype, wraps: bool) -> Any:

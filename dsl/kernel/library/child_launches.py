@@ -45,26 +45,10 @@ def launch_child(call: Invocation, child: ChildKernel, arguments: list[Any], key
         c.fail(
             f"the arguments of {kernel.__name__} take {counted(len(words), 'word')}; a kernel in a kernel has {RECORD_WORDS - 1}"
         )
-    queue, sites = _queue(c)
-    sites.append((kernel, descriptors))
-    _append_record(c, queue, [c.builder.constant(len(sites) - 1, INT), *words])
+    queue = c.hidden_once("launches", lambda: c.hide("launches", INT, ("launches", c.launch_sites)))
+    c.launch_sites.append((kernel, descriptors))
+    _append_record(c, queue, [c.builder.constant(len(c.launch_sites) - 1, INT), *words])
     return Constant(None)
-
-
-def _queue(c: Compiler) -> tuple[Value, list[Any]]:
-    """Return the hidden parameter for the launch queue, and the list of launch sites.
-
-    A launch site is a pair of a kernel and the type descriptors of its arguments.
-    """
-    if c.callee is not None:
-        queue = c.visible("launches", lambda: _queue(c)[0])
-        return queue, next(what[1] for what in c.hidden if what[0] == "launches")
-    for what in c.hidden:
-        if what[0] == "launches":
-            return c.hidden_scalars["launches"], what[1]
-    sites: list[Any] = []
-    c.hidden_scalars["launches"] = c.hide("launches", INT, ("launches", sites))
-    return c.hidden_scalars["launches"], sites
 
 
 def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
