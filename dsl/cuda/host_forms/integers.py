@@ -14,10 +14,7 @@ import numpy as np
 
 
 def with_operands_as(kind: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a version of `function` that first converts its operands to the dtype `kind`.
-
-    libdevice's unsigned functions convert their operands, which have a signed dtype, to an unsigned dtype.
-    """
+    """Return a version of `function` that first converts its operands to the dtype `kind`."""
 
     def apply(*operands: Any) -> Any:
         return function(*[kind(x) for x in operands])

@@ -276,10 +276,7 @@ class Variables:
                 variable.held = (value, tuple(self.builder.blocks))
 
     def _slot_values(self, kind: Kind | None, value: Any) -> list[Value]:
-        """Return the IR values that a variable of kind `kind` stores to represent `value`.
-
-        The numbers of the variable's parts, such as the items of a tuple, are not included.
-        """
+        """Return the IR values that a variable of kind `kind` stores to represent `value`, as in `slot_dtypes`."""
         b = self.builder
         match kind:
             case ScalarKind(dtype=dtype):

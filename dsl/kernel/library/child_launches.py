@@ -62,10 +62,7 @@ def _append_record(c: Compiler, queue: Value, words: list[Value]) -> None:
 
 
 def _configuration(c: Compiler, configuration: Any) -> list[Value]:
-    """Return a launch configuration as 64-bit words.
-
-    The words are the grid, the block, and the bytes of dynamic shared memory.
-    """
+    """Return a launch configuration as 64-bit words: the grid, the block, and the bytes of dynamic shared memory."""
     parts = configuration.items if isinstance(configuration, TupleValue) else ()
     if not 2 <= len(parts) <= 4:
         c.fail(

@@ -91,10 +91,7 @@ class TracingBuilder(KernelBuilder):
         regions: Any = (),
         **attributes: Any,
     ) -> tuple[Value, ...]:
-        """Append an operation to the kernel, and return its results.
-
-        If the operation synchronizes threads or is a fence, a `trace` operation precedes it.
-        """
+        """Append an operation to the kernel, after a `trace` operation if necessary, and return its results."""
         if opcode in _KINDS:
             kind = SiteKind.BLOCK_FENCE if attributes.get("scope") == "block" else _KINDS[opcode]
             mask = (self.cast(operands[0], self.kernel.index_dtype),) if opcode in _MASKED else ()

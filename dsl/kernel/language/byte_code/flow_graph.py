@@ -76,10 +76,7 @@ def entry_of(code: list[CodeInstruction]) -> int:
 
 
 def classes_of(code: list[CodeInstruction]) -> list[int]:
-    """Return a number for each instruction. Two instructions have the same number if the code that runs from there on is the same.
-
-    The numbers denote equivalence classes. Instructions are equivalent if they are the same and their successors are equivalent.
-    """
+    """Return a number for each instruction. Two instructions have the same number if the code that runs from there on is the same."""
     keys = [(i.name, argument_key(i.argument)) for i in code]
     count = 0
     while True:
