@@ -22,9 +22,9 @@ from weft.dsl.arrays.foreign_memory import byte_strides, extent_of, storage_over
 from weft.dsl.arrays.validation import as_shape
 from weft.dsl.cuda.memory_array import BYTE, MemoryArray, lacks_arithmetic, storage_of
 from weft.fusion import Storage, exclusive
-from weft.runtime import Device, default_device, get_device
+from weft.runtime import Buffer, default_device, get_device
 
-_shared: dict[int, tuple[Any, bytes]] = {}  # id of a shared buffer -> a weak reference to it, its handle
+_handles: weakref.WeakKeyDictionary[Buffer, bytes] = weakref.WeakKeyDictionary()  # of the shared buffers
 
 
 class HandleBytes(bytes):
@@ -108,12 +108,7 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
     <handle of a shared int64 array of shape (3,) on cpu>
     """
     storage, offset = storage_of(self)
-    buffer = exclusive(storage)
-    known = _shared.get(id(buffer))
-    if known is None or known[0]() is not buffer:
-        handle = _move(storage, storage.device)
-    else:
-        handle = known[1]
+    handle = _handles.get(exclusive(storage)) or _move(storage)
     assert storage.buffer is not None
     storage.device.synchronize()  # the other process does not wait for this process's work
     return IpcArrayHandle(
@@ -121,15 +116,13 @@ def get_ipc_handle(self: Any) -> IpcArrayHandle:
     )
 
 
-def _move(storage: Storage, device: Device) -> bytes:
+def _move(storage: Storage) -> bytes:
     """Move a storage to shareable memory, and return the memory's IPC handle as bytes."""
     assert storage.buffer is not None
-    fresh, handle = device.share(storage.buffer.nbytes)
-    device.copy(storage.buffer, fresh, storage.buffer.nbytes)
+    fresh, handle = storage.device.share(storage.buffer.nbytes)
+    storage.device.copy(storage.buffer, fresh, storage.buffer.nbytes)
     storage.buffer = fresh
-    for gone in [key for key, (hold, _) in _shared.items() if hold() is None]:
-        del _shared[gone]
-    _shared[id(fresh)] = (weakref.ref(fresh), handle)
+    _handles[fresh] = handle
     return handle
 
 
