@@ -12,6 +12,7 @@ import ast
 import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
@@ -244,17 +245,14 @@ class Intrinsic(_Named):
     def __init__(self, path: str, parameters: str, doc: str) -> None:
         super().__init__(path, doc)
         self._text = parameters
-        self._signature: Signature | None = None
 
     @property
     def __name__(self) -> str:
         return self.path.rpartition(".")[2]
 
-    @property
+    @cached_property
     def __signature__(self) -> Signature:
-        if self._signature is None:
-            self._signature = Signature([_read_parameter(p) for p in self._text.split(",") if p.strip()])
-        return self._signature
+        return Signature([_read_parameter(p) for p in self._text.split(",") if p.strip()])
 
     def bind(self, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> dict[str, Any]:
         """Return a call's arguments, with default values filled in, as a dict by parameter name."""
