@@ -259,19 +259,16 @@ for _name in ("argsort", "cumsum", "cumprod", "std", "var", "ptp"):
 # -- new arrays ----------------------------------------------------------------------------------
 
 
-def _new(call: Invocation, shape: Any, dtype: Any, value: Any) -> ArrayValue:
-    """Allocate a local array, and set its elements to `value` unless `value` is None."""
-    return _filled_with(call, local_array(call.c, shape, dtype, "an array made in a kernel"), value)
-
-
 def _filled_with(call: Invocation, made: ArrayValue, value: Any) -> ArrayValue:
+    """Set the elements of a new array to `value` unless `value` is None, and return the array."""
     if value is not None:
         arrays.assign_view(call.c, made, value)
     return made
 
 
 def _filled(value: Any, call: Invocation, shape: Any, dtype: Any = None) -> Any:
-    return _new(call, shape, Constant(np.float64) if dtype is None else dtype, value)
+    made = local_array(call.c, shape, Constant(np.float64) if dtype is None else dtype, "an array made in a kernel")
+    return _filled_with(call, made, value)
 
 
 def _filled_like(name: str, value: Any, call: Invocation, a: Any, dtype: Any = None) -> Any:
@@ -293,7 +290,7 @@ def common_dtype(numbers: list[Any]) -> np.dtype:
 @handles(np.full)
 def _full(call: Invocation, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     kind = Constant(common_dtype([call.c.number(fill_value)])) if dtype is None else dtype
-    return _new(call, shape, kind, fill_value)
+    return _filled(fill_value, call, shape, kind)
 
 
 @handles(np.full_like)
