@@ -9,20 +9,26 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from weft.runtime import Device, building, disk_cache, kernel_number, key_material, setting, source_digest
+from weft.runtime import (
+    Device,
+    building,
+    disk_cache,
+    kernel_number,
+    key_material,
+    renew_in_children,
+    setting,
+    source_digest,
+)
 
 if TYPE_CHECKING:
     from weft.codegen.kernel_ir.operation import Kernel
     from weft.codegen.target import Target
-
-_caches: weakref.WeakSet[CodeCache] = weakref.WeakSet()
 
 
 class CodeCache:
@@ -40,12 +46,8 @@ class CodeCache:
         # itself)
         self._building: dict[Any, threading.RLock] = {}
         self._lock = threading.RLock()
-        _caches.add(self)
-
-    def forget_builds(self) -> None:
-        """Discard unfinished builds in a forked child, which lacks the threads that perform them."""
-        self._lock = threading.RLock()
-        self._building.clear()
+        renew_in_children(self)
+        renew_in_children(self, dict, "_building")  # (the child lacks the threads that build)
 
     def get(self, key: object) -> Any | None:
         """Return the function for a key, or None if it is not cached."""
@@ -77,14 +79,6 @@ class CodeCache:
                         if len(self._found) > self._limit:
                             self._found.popitem(last=False)
             return made
-
-
-def _after_fork() -> None:
-    for cache in _caches:
-        cache.forget_builds()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 _functions = CodeCache()

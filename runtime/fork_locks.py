@@ -15,7 +15,7 @@ from weakref import ref
 
 
 def renew_in_children(owner: Any, make: Callable[[], Any] = threading.RLock, name: str = "_lock") -> None:
-    """Replace the attribute `name` of an object or module by ``make()``, a new lock, in every forked child."""
+    """Replace the attribute `name` of an object or module by ``make()``, such as a new lock, in every forked child."""
     found = ref(owner)
 
     def renew() -> None:

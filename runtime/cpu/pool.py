@@ -216,16 +216,9 @@ def split_address() -> int:
 
 
 _workers = Workers()
+os.register_at_fork(after_in_child=lambda: globals().update(_workers=Workers()))
 
 
 def workers() -> Workers:
     """Return this process's thread pool, whose threads start on first use."""
     return _workers
-
-
-def _after_fork() -> None:
-    global _workers
-    _workers = Workers()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -111,6 +111,7 @@ class _Workers:
 
 
 _workers = _Workers()
+os.register_at_fork(after_in_child=lambda: globals().update(_workers=_Workers()))
 
 
 def run_calls(calls: Sequence[Callable[[], object]], threads: int) -> None:
@@ -138,11 +139,3 @@ def divide_axis(length: int, nbytes: int, threads: int) -> list[slice]:
         return [slice(None)]
     edges = [length * k // parts for k in range(parts + 1)]
     return [slice(a, b) for a, b in itertools.pairwise(edges)]
-
-
-def _after_fork() -> None:
-    global _workers
-    _workers = _Workers()
-
-
-os.register_at_fork(after_in_child=_after_fork)
