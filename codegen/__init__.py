@@ -32,7 +32,7 @@ from weft.codegen.ops.op_table import (
     identity_of,
     resolve_dtypes,
 )
-from weft.runtime import set_target_module
+from weft.runtime import Registered
 from weft.runtime.lazy_names import checked_imports, lazy_names
 
 if TYPE_CHECKING:
@@ -89,4 +89,4 @@ if TYPE_CHECKING:
 __getattr__ = lazy_names(globals(), checked_imports(__file__))
 
 # (the module is loaded when the target of a device is requested)
-set_target_module("weft.codegen.host_target")
+Registered.target_module = "weft.codegen.host_target"

@@ -10,7 +10,7 @@ from weft.dsl.arrays import methods, operators
 from weft.dsl.arrays.array import Array, evaluate
 from weft.dsl.arrays.ufunc import UFunc
 from weft.dsl.functions.own_names import OWN
-from weft.runtime import set_launch_checker
+from weft.runtime import Registered
 from weft.runtime.lazy_names import checked_imports, lazy_names
 
 if TYPE_CHECKING:
@@ -40,4 +40,4 @@ def find_name(name: str) -> Any:
 
 _installed = (methods, operators)
 # The sanitizer is loaded when the first sanitized kernel runs.
-set_launch_checker(lambda function: import_module("weft.dsl.kernel.sanitizer.sanitized_launch").check_launch(function))
+Registered.checker_module = "weft.dsl.kernel.sanitizer.sanitized_launch"

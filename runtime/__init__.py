@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from weft.runtime.device import Buffer, BufferRequests, Device, ReleasedBuffer, set_launch_checker, set_target_module
+from weft.runtime.device import Buffer, BufferRequests, Device, Registered, ReleasedBuffer
 from weft.runtime.devices import (
     SEVERAL_DEVICES,
     default_device,

@@ -260,13 +260,13 @@ class Device(Services):
 
 
 class Registered:
-    """Functions of higher layers that devices call. The layers register the functions when they are imported."""
+    """Modules of higher layers whose functions devices call. The layers register the modules when they are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""
-    # takes a `HostFunction`; returns a context manager that yields a reader of its events, and raises an error for them
-    # at its end
-    launch_checker: Any = None
+    # the module with the function `check_launch`, which takes a `HostFunction` and returns a context manager that yields
+    # a reader of its events, and raises an error for them at its end
+    checker_module = ""
 
     @classmethod
     def resolve_target(cls, name: str, newest_ptx: int | None = None) -> Any:
@@ -275,13 +275,3 @@ class Registered:
         `newest_ptx` is the newest PTX version that a GPU's driver accepts.
         """
         return import_module(cls.target_module).resolve_target(name, newest_ptx)
-
-
-def set_target_module(module: str) -> None:
-    """Register the module whose function `resolve_target` returns compilation targets by name."""
-    Registered.target_module = module
-
-
-def set_launch_checker(launch_checker: Callable[..., Any]) -> None:
-    """Register the function that checks instrumented kernels on the `simt` device."""
-    Registered.launch_checker = staticmethod(launch_checker)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from weft.runtime.cpu.host_device import CpuDevice
@@ -59,5 +60,6 @@ class SimtDevice(CpuDevice):
         if not function.trace:
             self.launch_grid(function, grid, block, 0, arguments)
             return
-        with Registered.launch_checker(function) as reader, tracing(function.trace, reader):
+        checker = import_module(Registered.checker_module)
+        with checker.check_launch(function) as reader, tracing(function.trace, reader):
             self.launch_grid(function, grid, block, 0, arguments)
