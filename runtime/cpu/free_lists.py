@@ -49,14 +49,27 @@ def _count(word: int, doc: str) -> Any:
 class Counted:
     """A memory pool whose counters can be updated by native code.
 
+    Subclasses define the class of the pool's `buffers`, and the attribute values that `FreeLists` expects of them.
+
     Attributes
     ----------
     counts : array of int64
+    limit : int or None
+        The maximum number of bytes of all blocks, in use or free.
+    free_lists : FreeLists or None
+        The free lists of deleted buffers. They are created when a plan runs repeatedly.
     """
 
-    def __init__(self, most_kept: int) -> None:
+    buffers: type[Buffer]
+    expected: Mapping[str, object] = {}
+
+    def __init__(self, most_kept: int, lock: threading.RLock) -> None:
         self.counts = immortal(array("q", bytes(8 * COUNTS)))
         self.counts[MOST] = most_kept
+        self._lock = lock
+        renew_in_children(self)
+        self.limit: int | None = None
+        self.free_lists: FreeLists | None = None
 
     kept: int = _count(KEPT, "The total size of free blocks in bytes.")
     made: int = _count(MADE, "The total size of all blocks in bytes.")
@@ -73,6 +86,14 @@ class Counted:
         held = self.counts[MADE] - self.counts[KEPT]
         if held > self.counts[PEAK]:
             self.counts[PEAK] = held
+
+    def obtain_free_lists(self) -> FreeLists | None:
+        """Return the free lists of the pool's buffers, or None if they cannot be created."""
+        if self.free_lists is None:
+            found = make_free_lists(self.buffers, self, self.expected)
+            with self._lock:
+                self.free_lists = self.free_lists or found
+        return self.free_lists
 
 
 class FreeLists:

@@ -22,9 +22,8 @@ import numpy as np
 
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
-from weft.runtime.cpu.free_lists import Counted, FreeLists, make_free_lists
+from weft.runtime.cpu.free_lists import Counted
 from weft.runtime.device import Buffer
-from weft.runtime.fork_locks import renew_in_children
 from weft.runtime.synchronous_device import machine_memory
 
 if TYPE_CHECKING:
@@ -72,32 +71,14 @@ class HostBuffer(Buffer):
 
 
 class Pool(Counted):
-    """The memory pool of the CPU, which caches free blocks by size.
+    """The memory pool of the CPU, which caches free blocks by size."""
 
-    Attributes
-    ----------
-    limit : int or None
-        The maximum number of bytes of all blocks, in use or free.
-    free_lists : FreeLists or None
-        The free lists of deleted buffers. They are created when a plan runs repeatedly.
-    """
+    buffers = HostBuffer
 
     def __init__(self, name: str = "cpu") -> None:
-        super().__init__(KEPT_BYTES)
+        super().__init__(KEPT_BYTES, threading.RLock())  # reentrant: garbage collection inside may return blocks
         self._name = name
         self._free: dict[int, list[HostBlock]] = {}
-        self._lock = threading.RLock()  # reentrant: garbage collection inside may return blocks
-        renew_in_children(self)
-        self.limit: int | None = None
-        self.free_lists: FreeLists | None = None
-
-    def obtain_free_lists(self) -> FreeLists | None:
-        """Return the free lists of the pool's buffers, or None if they cannot be created."""
-        if self.free_lists is None:
-            found = make_free_lists(HostBuffer, self, {})
-            with self._lock:
-                self.free_lists = self.free_lists or found
-        return self.free_lists
 
     def allocate(self, nbytes: int) -> HostBlock:
         """Return a block of at least `nbytes`.

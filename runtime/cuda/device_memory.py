@@ -20,12 +20,11 @@ from typing import Any
 
 from weft.runtime.allocation_report import out_of_memory
 from weft.runtime.cpu.free_list_code import KEPT, MADE
-from weft.runtime.cpu.free_lists import Counted, FreeLists, allocate_for_plan, make_free_lists
+from weft.runtime.cpu.free_lists import Counted, allocate_for_plan
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.streams import CudaEvent, CudaStream, StreamOrder
 from weft.runtime.device import Buffer, BufferRequests
 from weft.runtime.errors import CudaError, OutOfMemoryError, WeftError
-from weft.runtime.fork_locks import renew_in_children
 
 KEPT_BYTES = 4 << 30  # limit on the bytes of free blocks; the rest is returned to the driver's pool
 # After a copy has overtaken the device's own stream, positions in this stream are recorded for this number of returned
@@ -193,31 +192,19 @@ class PoolBlock(Buffer):
 
 
 class MemoryPool(Counted):
-    """The memory pool of one GPU.
+    """The memory pool of one GPU. Its free lists hold most small blocks of the device's own stream (`own`)."""
 
-    Attributes
-    ----------
-    device : CudaDevice
-    own : CudaStream
-        The device's own stream.
-    limit : int or None
-        The maximum number of bytes of all blocks, in use or free.
-    free_lists : FreeLists or None
-        The free lists of most small blocks of the device's own stream. They are created when a plan runs repeatedly.
-    """
+    buffers = PoolBlock
 
     def __init__(self, device: Any, driver: Driver, order: StreamOrder) -> None:
-        super().__init__(KEPT_BYTES)
+        # the streams' lock, since blocks are deleted wherever garbage is collected
+        super().__init__(KEPT_BYTES, order.lock)
         self.device = device
         self._driver = driver
         self._order = order
         self.own = order.own
-        # the streams' lock, since blocks are deleted wherever garbage is collected
-        self._lock = order.lock
-        renew_in_children(self)
+        self.expected = {"origin_stream": self.own, "writer": self.own, "readers": NOBODY}
         self._multi_stream = MultiStreamList()
-        self.limit: int | None = None
-        self.free_lists: FreeLists | None = None
         # address -> position in the device's own stream at which a large block was returned
         self._left: dict[int, CudaEvent] = {}
         self._to_record = 0  # number of returned blocks whose positions are still to be recorded
@@ -278,15 +265,6 @@ class MemoryPool(Counted):
         call = requests.call
         if call is None or self._order.current is not self.own or call(requests.address, table):
             allocate_for_plan(self.device, table, requests, _listed_class)
-
-    def obtain_free_lists(self) -> FreeLists | None:
-        """Return the free lists of the pool's buffers, or None if they cannot be created."""
-        if self.free_lists is None:
-            expected = {"origin_stream": self.own, "writer": self.own, "readers": NOBODY}
-            found = make_free_lists(PoolBlock, self, expected)
-            with self._lock:
-                self.free_lists = self.free_lists or found
-        return self.free_lists
 
     def allocate_for_upload(self, nbytes: int) -> PoolBlock:
         """Return a block for an upload in the copy stream.
