@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from weft.codegen.kernel_ir.operation import Value
 
 
-def _math(name: str, c_name: str, doc: str, *, cost: int = 20, ulp: float = 4, aliases: tuple[str, ...] = ()) -> OpDef:
-    """Return an op for a C library function that NumPy also has."""
+def _math(name: str, doc: str, ulp: float = 4) -> OpDef:
+    """Return an op for a C library function that NumPy also has. Where NumPy writes "arc", C and an alias write "a"."""
+    c_name = f"a{name[3:]}" if name.startswith("arc") else name
     function = getattr(pair_functions, name, None)
     return OpDef(
         name,
         doc,
         lowering={"f": f"math {c_name}"},
         on_pairs=None if function is None else pair_functions.on_pairs(function),
-        cost=cost,
+        cost=20,
         ulp=ulp,
-        aliases=aliases,
+        aliases=(c_name,) if c_name != name else (),
     )
 
 
@@ -131,39 +132,31 @@ ROWS = (
         on_pairs=pair_functions.on_pairs(pair_functions.sqrt),
         cost=8,
     ),
-    _math("cbrt", "cbrt", "Return the cube root of the operand.", ulp=4),
-    _math("exp", "exp", "Return e raised to the power of the operand."),
-    _math("exp2", "exp2", "Return 2 raised to the power of the operand."),
-    _math("expm1", "expm1", "Return exp(x) - 1, accurately even for x near 0."),
-    _math("log", "log", "Return the natural logarithm of the operand."),
-    _math("log2", "log2", "Return the base-2 logarithm of the operand."),
-    _math("log10", "log10", "Return the base-10 logarithm of the operand."),
-    _math("log1p", "log1p", "Return log(1 + x), accurately even for x near 0."),
-    _math("sin", "sin", "Return the sine of an angle in radians."),
-    _math("cos", "cos", "Return the cosine of an angle in radians."),
-    _math("tan", "tan", "Return the tangent of an angle in radians."),
-    _math("arcsin", "asin", "Return the angle in radians whose sine is the operand.", aliases=("asin",)),
-    _math("arccos", "acos", "Return the angle in radians whose cosine is the operand.", aliases=("acos",)),
-    _math("arctan", "atan", "Return the angle in radians whose tangent is the operand.", aliases=("atan",)),
+    _math("cbrt", "Return the cube root of the operand."),
+    _math("exp", "Return e raised to the power of the operand."),
+    _math("exp2", "Return 2 raised to the power of the operand."),
+    _math("expm1", "Return exp(x) - 1, accurately even for x near 0."),
+    _math("log", "Return the natural logarithm of the operand."),
+    _math("log2", "Return the base-2 logarithm of the operand."),
+    _math("log10", "Return the base-10 logarithm of the operand."),
+    _math("log1p", "Return log(1 + x), accurately even for x near 0."),
+    _math("sin", "Return the sine of an angle in radians."),
+    _math("cos", "Return the cosine of an angle in radians."),
+    _math("tan", "Return the tangent of an angle in radians."),
+    _math("arcsin", "Return the angle in radians whose sine is the operand."),
+    _math("arccos", "Return the angle in radians whose cosine is the operand."),
+    _math("arctan", "Return the angle in radians whose tangent is the operand."),
     _math(
-        "arctan2",
-        "atan2",
-        "Return the angle whose tangent is the first operand divided by the second, in the correct quadrant.",
-        aliases=("atan2",),
+        "arctan2", "Return the angle whose tangent is the first operand divided by the second, in the correct quadrant."
     ),
-    _math("sinh", "sinh", "Return the hyperbolic sine of the operand."),
-    _math("cosh", "cosh", "Return the hyperbolic cosine of the operand."),
-    _math("tanh", "tanh", "Return the hyperbolic tangent of the operand."),
-    _math("arcsinh", "asinh", "Return the inverse hyperbolic sine of the operand.", aliases=("asinh",)),
-    _math("arccosh", "acosh", "Return the inverse hyperbolic cosine of the operand.", aliases=("acosh",)),
-    _math("arctanh", "atanh", "Return the inverse hyperbolic tangent of the operand.", aliases=("atanh",)),
-    _math("hypot", "hypot", "Return the hypotenuse of a right triangle whose legs are the operands."),
-    _math(
-        "nextafter",
-        "nextafter",
-        "Return the next float after the first operand, in the direction of the second.",
-        ulp=0,
-    ),
+    _math("sinh", "Return the hyperbolic sine of the operand."),
+    _math("cosh", "Return the hyperbolic cosine of the operand."),
+    _math("tanh", "Return the hyperbolic tangent of the operand."),
+    _math("arcsinh", "Return the inverse hyperbolic sine of the operand."),
+    _math("arccosh", "Return the inverse hyperbolic cosine of the operand."),
+    _math("arctanh", "Return the inverse hyperbolic tangent of the operand."),
+    _math("hypot", "Return the hypotenuse of a right triangle whose legs are the operands."),
+    _math("nextafter", "Return the next float after the first operand, in the direction of the second.", ulp=0),
     _scale("deg2rad", "radians", math.pi / 180, "Convert an angle from degrees to radians."),
     _scale("rad2deg", "degrees", 180 / math.pi, "Convert an angle from radians to degrees."),
     OpDef(

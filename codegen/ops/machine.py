@@ -113,7 +113,6 @@ ROWS = (
         loops=("H->f",),
         reference=lambda bits: (np.asarray(bits).astype(np.uint32) << np.uint32(16)).view(np.float32)[()],
         expand=_bfloat16_value,
-        cost=1,
     ),
     OpDef(
         "clz",
