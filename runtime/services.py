@@ -116,17 +116,7 @@ class DeviceFacts:
 
 
 class MemoryCount(Protocol):
-    """Protocol of a memory pool's counters.
-
-    Attributes
-    ----------
-    held, kept : int
-        Bytes that arrays hold, and bytes of free blocks.
-    peak : int
-        The maximum of `held` so far.
-    limit : int or None
-        The maximum of `held` and `kept` together.
-    """
+    """Protocol of a memory pool's counters. The `limit` is the maximum of `held` and `kept` together, or None."""
 
     limit: int | None
 
