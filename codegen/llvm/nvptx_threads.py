@@ -78,9 +78,8 @@ def grid_barrier(emitter: Emitter, operation: Operation) -> None:
     if declared not in emitter.globals:
         emitter.globals.append(declared)
     emitter.call("llvm.nvvm.barrier0", "void", [])
-    threads = [special_register(emitter, f"tid.{axis}") for axis in "xyz"]
-    blocks = [special_register(emitter, f"ctaid.{axis}") for axis in "xyz"]
-    sizes = [special_register(emitter, f"nctaid.{axis}") for axis in "xyz"]
+    names = ("tid", "ctaid", "nctaid")
+    threads, blocks, sizes = ([special_register(emitter, f"{name}.{axis}") for axis in "xyz"] for name in names)
     first_thread, first_block = (_all_zero(emitter, numbers) for numbers in (threads, blocks))
     k = emitter.fresh_number()
     emitter.fork(first_thread, f"arrive{k}", f"through{k}")

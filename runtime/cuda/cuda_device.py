@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from weft.runtime.cuda.blas import Blas
-from weft.runtime.cuda.cuda_services import GpuServices
+from weft.runtime.cuda.cuda_services import Attributes, GpuServices
 from weft.runtime.cuda.device_memory import ASIDE, MemoryPool
 from weft.runtime.cuda.driver import Driver
 from weft.runtime.cuda.fourier import Fourier
@@ -60,12 +60,9 @@ class CudaDevice(GpuServices):
             table = driver
         self.name = f"cuda:{ordinal}"
         self._driver = Driver(table, ordinal)
-        call = self._driver.call
-        kinds = table.CUdevice_attribute
-        major = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, self._driver.handle)
-        minor = call("cuDeviceGetAttribute", kinds.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, self._driver.handle)
-        self.capability = (int(major), int(minor))
-        self._order = StreamOrder(self._driver, call("cuStreamCreate", NON_BLOCKING))
+        attributes = Attributes(self._driver)
+        self.capability = (attributes["COMPUTE_CAPABILITY_MAJOR"], attributes["COMPUTE_CAPABILITY_MINOR"])
+        self._order = StreamOrder(self._driver, self._driver.call("cuStreamCreate", NON_BLOCKING))
         self.memory = MemoryPool(self, self._driver, self._order)
         self._staging = Staging(self._driver, self._order)
         self._blas = Blas(self._driver, self._order)

@@ -34,9 +34,7 @@ REMEDIES = {
     802: "the machine's NVIDIA services (fabric manager) are not ready",
     803: "the driver's library and its kernel module are of different versions: restart the machine",
     804: "the CUDA compatibility package does not support this GPU: take it out of LD_LIBRARY_PATH",
-    900: "a stream is being captured: evaluate before or after",
-    901: "a stream is being captured: evaluate before or after",
-    906: "a stream is being captured: evaluate before or after",
+    **dict.fromkeys((900, 901, 906), "a stream is being captured: evaluate before or after"),
 }
 # Functions of the driver are requested in this version.
 ENTRY_VERSION = 12000

@@ -14,16 +14,12 @@ from weft.runtime.cuda.libraries import DeviceLibrary
 
 KEPT_PLANS = 16
 FORWARD, INVERSE = -1, 1
-# Transform, and whether the elements have double precision -> cuFFT's name of the type, and its number.
+# Transform -> cuFFT's names of the type and its numbers, for single and for double precision.
 TYPES = {
-    ("fft", False): ("c2c", 0x29),
-    ("ifft", False): ("c2c", 0x29),
-    ("rfft", False): ("r2c", 0x2A),
-    ("irfft", False): ("c2r", 0x2C),
-    ("fft", True): ("z2z", 0x69),
-    ("ifft", True): ("z2z", 0x69),
-    ("rfft", True): ("d2z", 0x6A),
-    ("irfft", True): ("z2d", 0x6C),
+    "fft": (("c2c", 0x29), ("z2z", 0x69)),
+    "ifft": (("c2c", 0x29), ("z2z", 0x69)),
+    "rfft": (("r2c", 0x2A), ("d2z", 0x6A)),
+    "irfft": (("c2r", 0x2C), ("z2d", 0x6C)),
 }
 
 
@@ -55,7 +51,7 @@ class Fourier(DeviceLibrary):
         CudaError
             If cuFFT fails.
         """
-        name, number = TYPES[kind, double]
+        name, number = TYPES[kind][double]
         with self._lock:
             plan, nbytes = self._plan(number, n, rows)
             work = self._allocate(nbytes)
