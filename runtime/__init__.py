@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     )
     from weft.runtime.background import Request, prepare, submit, waiting
     from weft.runtime.bandwidth import copy_bandwidth
-    from weft.runtime.cache import DiskCache, disk_cache, key_material, source_digest
+    from weft.runtime.cache import DiskCache, disk_cache, key_material, obtain_entry, source_digest
     from weft.runtime.cpu.buffer_slot import put_buffer
     from weft.runtime.cpu.host_device import CpuDevice
     from weft.runtime.cpu.llvm_library import load_llvm

@@ -15,6 +15,7 @@ import os
 import stat
 import struct
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from importlib.machinery import PathFinder
@@ -289,17 +290,15 @@ def source_digest(folder: str | os.PathLike[str]) -> str:
     files: list[tuple[str, int, int]] = []
     _list_sources(os.fspath(folder), files)
     files.sort()
-    cache, key = disk_cache(), key_material("source files", repr(files))
-    entry = cache.get(key) if cache is not None else None
-    if entry is None:
+
+    def read() -> ObjectCode:
         digest = hashlib.sha256()
         for path, _, _ in files:
             with open(path, "rb") as file:
                 digest.update(file.read())
-        entry = ObjectCode("facts", "", b"", "", (), (), {"digest": digest.hexdigest()})
-        if cache is not None:
-            cache.put(key, entry)
-    found: str = entry.launch["digest"]
+        return ObjectCode("facts", "", b"", "", (), (), {"digest": digest.hexdigest()})
+
+    found: str = obtain_entry(key_material("source files", repr(files)), read).launch["digest"]
     return found
 
 
@@ -333,3 +332,14 @@ def disk_cache() -> DiskCache | None:
     if key not in _caches:
         _caches[key] = DiskCache(where, key[1])
     return _caches[key]
+
+
+def obtain_entry(key: bytes, make: Callable[[], ObjectCode]) -> ObjectCode:
+    """Return the disk cache's entry for `key`. A missing entry is made, and stored if there is a disk cache."""
+    cache = disk_cache()
+    found = cache.get(key) if cache is not None else None
+    if found is None:
+        found = make()
+        if cache is not None:
+            cache.put(key, found)
+    return found

@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 import llvmlite.binding as llvm
 
 from weft.codegen.target import CUDA_TRIPLE
-from weft.runtime import CompileError, ObjectCode, disk_cache, find_libdevice, key_material
+from weft.runtime import CompileError, ObjectCode, find_libdevice, key_material, obtain_entry
 
 MISSING = (
     "libdevice was not found, which this kernel's math functions need: pip install 'weft[cuda13]' (or nvidia-nvvm)"
@@ -60,14 +60,8 @@ def _library() -> tuple[str, int, int]:
 @cache
 def _extracted(name: str, library: tuple[str, int, int]) -> ObjectCode:
     """Return a libdevice function and its dependencies as bitcode."""
-    disk = disk_cache()
     key = key_material("libdevice", f"{FORM} {library} LLVM {llvm.llvm_version_info} {name}")
-    code = disk.get(key) if disk is not None else None
-    if code is None:
-        code = _extract(name, library[0])
-        if disk is not None:
-            disk.put(key, code)
-    return code
+    return obtain_entry(key, lambda: _extract(name, library[0]))
 
 
 @lru_cache(maxsize=1)

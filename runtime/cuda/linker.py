@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from weft.runtime.cache import disk_cache, key_material
+from weft.runtime.cache import key_material, obtain_entry
 from weft.runtime.cuda.foreign_code import foreign_objects, needs_link_time_optimization
 from weft.runtime.cuda.toolkit import find_tool
 from weft.runtime.errors import CompileError, MissingAssemblerError
@@ -54,16 +54,10 @@ def load_nvjitlink() -> tuple[Any, type[Exception]]:
 
 def obtain_cubin(code: ObjectCode, arch: str) -> ObjectCode:
     """Return the machine code of a PTX kernel for an architecture. Raises CompileError as `assemble` does."""
-    cache = disk_cache()
     # the assembler's version is not in the key: code that ran before continues to run
     links = tuple(code.launch.get("links", ()))
     key = key_material(f"cubin {arch}" + (f" with {' '.join(links)}" if links else ""), code.code.decode())
-    found = cache.get(key) if cache is not None else None
-    if found is None:
-        found = assemble(code.code, arch, links)
-        if cache is not None:
-            cache.put(key, found)
-    return found
+    return obtain_entry(key, lambda: assemble(code.code, arch, links))
 
 
 def assemble(ptx: bytes, arch: str, links: tuple[str, ...] = ()) -> ObjectCode:
