@@ -23,12 +23,8 @@ _ATTRIBUTES = "attributes #9 = { noinline cold nounwind memory(argmem: readwrite
 class InterruptPolls(NoPolls):
     """Emitter of code that counts loop iterations and polls for interrupts at regular intervals.
 
-    Parameters
-    ----------
-    emitter : Writer
-        The function's emitter, whose entry block is open.
-    fault : str
-        The address of the fault record as an integer. It is defined in the entry block.
+    The emitter's entry block is open. `fault` is the address of the fault record as an integer, defined in the entry
+    block.
     """
 
     def __init__(self, emitter: Writer, fault: str) -> None:

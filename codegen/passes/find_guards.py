@@ -82,15 +82,7 @@ class RunGuards:
 class GuardFinder:
     """Finder of guards such as ``if i < n``, which limit the threads that have work between two barriers.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    split : BarrierSplit
-
-    Attributes
-    ----------
-    merged : int or None
-        The axis along which blocks run as one block. It may change from run to run.
+    `merged` is the axis along which blocks run as one block, or None. It may change from run to run.
     """
 
     def __init__(self, kernel: Kernel, split: BarrierSplit) -> None:

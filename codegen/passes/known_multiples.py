@@ -20,13 +20,8 @@ NONE: Names = frozenset()
 class Multiples:
     """Analysis of divisibility by 2**n. It finds kernel parameters that must be multiples of 2**n to make a value in the kernel a multiple of 2**n.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    sizes : mapping
-        The values of index parameters by name.
-    exact : bool
-        Whether the kernel is for these sizes only. Otherwise only their names are used.
+    `sizes` maps the names of index parameters to their values. Unless the kernel is for these sizes only (`exact`), only
+    the names are used.
     """
 
     def __init__(self, kernel: Kernel, sizes: Mapping[str, int], *, exact: bool) -> None:

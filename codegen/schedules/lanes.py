@@ -41,15 +41,8 @@ class Slot:
 class LaneWriter:
     """Writer that copies each operation of a logical kernel for all elements of a thread.
 
-    Parameters
-    ----------
-    w : ThreadWriter
-    lanes : int
-        Elements of a slot.
-    vectors : iterable of str
-        Names of pointer parameters whose accesses along the index are aligned to whole vectors.
-    strided : bool
-        Whether this includes accesses that advance by more than one element.
+    A slot has `lanes` elements. `vectors` are the names of the pointer parameters whose accesses along the index are
+    aligned to whole vectors. If `strided`, they include accesses that advance by more than one element.
     """
 
     def __init__(self, w: ThreadWriter, lanes: int, vectors: Iterable[str], *, strided: bool = False) -> None:

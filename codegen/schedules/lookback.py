@@ -68,16 +68,10 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return a scan kernel with look-back descriptors, so that several blocks share a row.
+    """Return a logical scan kernel with look-back descriptors, so that several blocks share a row.
 
-    Return None if there are no scans along rows longer than a tile, or if another schedule is better.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A logical kernel.
-    sizes : mapping
-        The values of its index parameters by name.
+    Return None if there are no scans along rows longer than a tile, or if another schedule is better. `sizes` maps the
+    names of the kernel's index parameters to their values.
     """
     nest = find_nest(inline_rows(kernel, straight=True))
     scan = find_scan(nest)
@@ -348,17 +342,7 @@ def _look_back(notes: _Descriptors, scanner: TileScanner, position: _TilePositio
     """Emit code that publishes a tile's total, and return the total of all elements before the tile.
 
     The last tile of a group publishes the total of the group. The last tile of a group of groups publishes the prefix
-    of the next group of groups.
-
-    Parameters
-    ----------
-    notes : _Descriptors
-    scanner : TileScanner
-    position : _TilePosition
-    own : Value
-        The total of the tile.
-    initial : Value
-        The initial value of the row's scan.
+    of the next group of groups. `own` is the total of the tile, and `initial` is the initial value of the row's scan.
     """
     w = notes.w
     last = w.number(GPU.warp - 1)

@@ -219,12 +219,7 @@ def _write_row(w: ThreadWriter, scan: Scan, vectors: Sequence[str], *, whole: bo
 class TileScanner:
     """Writer of a scan over a tile: first within each warp and, after a barrier, across warps.
 
-    Parameters
-    ----------
-    w : ThreadWriter
-    op : ScanOp
-    warp, lane : Value
-        The warp and the lane of this thread.
+    `warp` and `lane` are those of this thread.
     """
 
     def __init__(self, w: ThreadWriter, op: ScanOp, warp: Value, lane: Value) -> None:

@@ -27,13 +27,7 @@ _EVALUATED = ("add", "subtract", "multiply", "left_shift", "right_shift", "minim
 class ThreadWriter(Copier):
     """Writer of a threaded kernel, the code of one GPU thread.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        The logical kernel. The threaded kernel has the same parameters.
-    nest : Nest
-    threads : int
-        Threads of a block: a power of two.
+    The threaded kernel has the parameters of the logical kernel. A block has `threads` threads, a power of two.
     """
 
     def __init__(self, kernel: Kernel, nest: Nest, threads: int) -> None:

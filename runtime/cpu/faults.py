@@ -14,12 +14,7 @@ from weft.runtime.errors import KernelFault
 
 
 class FaultRecord:
-    """The failure record of a kernel launch.
-
-    Attributes
-    ----------
-    address : int
-    """
+    """The failure record of a kernel launch."""
 
     __slots__ = ("_words", "address")
 

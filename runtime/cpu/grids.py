@@ -64,15 +64,7 @@ def hidden_slots(grid: Triple, block: Triple, shared_bytes: int, fault: FaultRec
 class PreparedGrid:
     """A user-written kernel that is prepared for repeated launches with the same grid and block.
 
-    Each launch takes a list of arguments.
-
-    Parameters
-    ----------
-    function : HostFunction
-    grid, block : (int, int, int)
-    shared_bytes : int
-    count : int
-        Number of arguments.
+    Each launch takes a list of `count` arguments.
     """
 
     def __init__(self, function: HostFunction, grid: Triple, block: Triple, shared_bytes: int, count: int) -> None:

@@ -90,10 +90,6 @@ class HostLaunches:
 
     The first run launches the kernels one by one, since many plans run only once. All runs do so if the native function
     cannot be compiled.
-
-    Parameters
-    ----------
-    launches : sequence of Launch
     """
 
     def __init__(self, launches: Sequence[Launch]) -> None:

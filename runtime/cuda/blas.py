@@ -59,15 +59,7 @@ _FACTORS = {char: (pair.ctypes.data, pair.ctypes.data + pair.itemsize) for char,
 
 
 class Blas:
-    """The cuBLAS library for one device.
-
-    Parameters
-    ----------
-    driver : Driver
-    order : StreamOrder
-    library : optional
-        The cuBLAS library. By default, it is searched for on this machine; tests pass a stand-in.
-    """
+    """The cuBLAS library for one device. By default, it is searched for on this machine. Tests pass a stand-in."""
 
     def __init__(self, driver: Driver, order: StreamOrder, library: Any = None) -> None:
         self._driver = driver

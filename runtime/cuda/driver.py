@@ -79,15 +79,9 @@ class Driver:
         _drivers.add(self)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Call a driver function in the context of the device.
+        """Call a driver function in the context of the device. Return None, the only result, or a tuple of the results.
 
-        Returns
-        -------
-        None, the only result, or a tuple of the results.
-
-        Raises
-        ------
-        CudaError, OutOfMemoryError, DeviceLostError
+        Raises CudaError, OutOfMemoryError or DeviceLostError if the call fails.
         """
         return self._check(name, self.within(getattr(self.table, name), *arguments), arguments)
 

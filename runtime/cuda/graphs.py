@@ -25,21 +25,7 @@ LIMIT = 512
 
 
 class CudaGraph:
-    """A CUDA graph that contains the kernels of a launch record, in sequence.
-
-    Parameters
-    ----------
-    driver : Driver
-    record : LaunchRecord
-    count : int
-        Number of launches.
-
-    Attributes
-    ----------
-    executable : int
-    nodes : list of int
-        One per launch.
-    """
+    """A CUDA graph that contains the `count` kernels of a launch record, in sequence, with one node per launch."""
 
     def __init__(self, driver: Driver, record: LaunchRecord, count: int) -> None:
         self._driver = driver

@@ -21,14 +21,7 @@ from weft.runtime.failures import try_compiling
 
 
 class CudaLaunches:
-    """Kernels prepared to be launched together repeatedly.
-
-    Parameters
-    ----------
-    launcher : CudaLauncher
-    starts : sequence of RecordedLaunch
-        In order.
-    """
+    """Kernels prepared to be launched together repeatedly, in the order of `starts`."""
 
     __slots__ = ("_asks", "_last", "_launcher", "_spare", "starts")
 
@@ -82,13 +75,7 @@ class CudaLaunches:
 
 
 class CudaLauncher:
-    """The part of a device that launches prepared kernels.
-
-    Parameters
-    ----------
-    driver : Driver
-    order : StreamOrder
-    """
+    """The part of a device that launches prepared kernels."""
 
     def __init__(self, driver: Driver, order: StreamOrder) -> None:
         self.driver = driver

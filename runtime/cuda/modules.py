@@ -89,14 +89,7 @@ class CudaFunction:
 
 
 class Modules:
-    """The modules loaded on one device.
-
-    Parameters
-    ----------
-    driver : Driver
-    synchronize : callable
-        Waits until all started work has ended.
-    """
+    """The modules loaded on one device. The function `synchronize` waits until all started work has ended."""
 
     def __init__(self, driver: Driver, synchronize: Callable[[], None]) -> None:
         self._driver = driver

@@ -93,15 +93,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # methods that `read_draw` s
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return a generator's method call as a `Draw`, or None if NumPy must execute the call.
-
-    Parameters
-    ----------
-    name : str
-        One of `DRAWN`.
-    arguments : tuple
-    options : dict
-    """
+    """Return the call of a generator's method, one of `DRAWN`, as a `Draw`, or None if NumPy must execute the call."""
     if name == "integers":
         return _read_integers(arguments, options)
     if name == "choice":

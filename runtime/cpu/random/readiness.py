@@ -30,10 +30,6 @@ class Readiness(Generic[Code]):
         compiled.
     check : callable
         Returns whether code draws the same sample as NumPy.
-
-    Attributes
-    ----------
-    loaded : object or None
     """
 
     def __init__(self, obtain: Callable[[bool], Code | None], check: Callable[[Code], bool]) -> None:
