@@ -28,7 +28,7 @@ from weft.codegen import (
 from weft.fusion.graph.expr import Expr
 from weft.fusion.graph.sizes import Size
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.lower.kernel_writer import Lowered
+from weft.fusion.lower.kernel_writer import Binding, Lowered
 from weft.fusion.lower.lowering import FINISH, lower_group
 from weft.fusion.plan.blocked_steps import BlockedSteps
 from weft.fusion.plan.group import Group
@@ -175,12 +175,7 @@ def _merged(first: Lowered, second: Lowered) -> Lowered:
     written = {value: p.value.name for p, (kind, value, _) in first.bound() if kind == "partial"}
     same = {p.value.name: written[value] for p, (kind, value, _) in second.bound() if kind == "partial"}
     own = [binding for p, binding in second.bound() if p.value.name not in same]
-    return Lowered(
-        merge_kernels(first.kernel, second.kernel, same),
-        [*first.bindings, *own, ("counter", 0, 0)],
-        first.parallel,
-        first.work,
-        first.partials,
-        first.bytes_read,
-        first.bytes_written - sum(nbytes for _, nbytes in first.partials) + second.bytes_written,
-    )
+    bytes_written = first.bytes_written - sum(nbytes for _, nbytes in first.partials) + second.bytes_written
+    bindings: list[Binding] = [*first.bindings, *own, ("counter", 0, 0)]
+    kernel = merge_kernels(first.kernel, second.kernel, same)
+    return replace(first, kernel=kernel, bindings=bindings, bytes_written=bytes_written)

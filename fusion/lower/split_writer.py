@@ -272,14 +272,11 @@ class SplitWriter(KernelWriter):
 
     def _scratch_index(self, split: Split, order: Iterable[int]) -> Value:
         """Return the current result's index in a scratch buffer. `order` lists the loops, largest stride first."""
-        total: Value | None = None
-        for k, loop in enumerate(order):
-            if total is not None:
-                total = self.builder.op("multiply", total, self.integer(split.rows[k - 1], ("rows", k)))
-                total = self.builder.op("add", total, self.indices[loop])
-            else:
-                total = self.indices[loop]
-        assert total is not None
+        first, *rest = order
+        total = self.indices[first]
+        for k, loop in enumerate(rest, 1):
+            total = self.builder.op("multiply", total, self.integer(split.rows[k - 1], ("rows", k)))
+            total = self.builder.op("add", total, self.indices[loop])
         return total
 
     def scratch(self, split: Split, k: int, dtype: np.dtype, *, writable: bool = False) -> Value:
