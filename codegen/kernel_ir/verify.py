@@ -39,10 +39,7 @@ BOOL = np.dtype(bool)
 
 
 class InvalidKernelError(ValueError):
-    """Raised if a kernel breaks a rule of kernel IR.
-
-    The message names the kernel, the rule and, unless the kernel as a whole breaks the rule, the operation.
-    """
+    """Raised if a kernel breaks a rule of kernel IR."""
 
 
 def verify_kernel(kernel: Kernel) -> None:
@@ -208,11 +205,7 @@ class _Verifier:
         fault = signature_fault(self.kernel, o)
         if fault:
             self.fail(o, fault)
-        rule = _RULES.get(o.opcode)
-        if rule is not None:
-            rule(self, o)
-        else:
-            self.table_op(o)
+        _RULES.get(o.opcode, _Verifier.table_op)(self, o)
         fault = attribute_fault(o)
         if fault:
             self.fail(o, fault)

@@ -32,7 +32,8 @@ def emit_device(emitter: Emitter) -> None:
     text = _external_result(emitter, function, _call_internal(emitter, function))
     if numba:
         if function.results:
-            emitter.do(f"store {result} {text}, ptr %result, align {_alignment(function)}")
+            align = max(type.itemsize if isinstance(type, np.dtype) else 8 for type in function.results)
+            emitter.do(f"store {result} {text}, ptr %result, align {align}")
         emitter.lines += ["  ret i32 0", "}"]
     else:
         emitter.lines += [f"  ret {result} {text}".rstrip(), "}"]
@@ -40,10 +41,6 @@ def emit_device(emitter: Emitter) -> None:
 
 def _external_type(emitter: Emitter, type: Type) -> str:
     return memory_type(type) if isinstance(type, np.dtype) else emitter.type_of(type)
-
-
-def _alignment(function: Function) -> int:
-    return max(type.itemsize if isinstance(type, np.dtype) else 8 for type in function.results)
 
 
 def _call_internal(emitter: Emitter, function: Function) -> str:

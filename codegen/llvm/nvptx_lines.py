@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 
-from weft.codegen.kernel_ir.operation import Kernel
 from weft.codegen.llvm.emit import Emitter
 from weft.codegen.llvm.emit_text import escaped
 
@@ -56,7 +55,8 @@ def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) ->
         "runtimeVersion: 0, emissionKind: DebugDirectivesOnly)"
     )
     type = nodes.add("!DISubroutineType(types: !{})")
-    first, starts = _first_line(emitter.kernel), dict(marks)
+    first = min((o.attributes["line"] for o in emitter.kernel.walk() if "line" in o.attributes), default=1)
+    starts = dict(marks)
     scope, line = "", first
     for k, text in enumerate(emitter.lines):
         line = starts.get(k, line)
@@ -72,10 +72,6 @@ def _add_lines(emitter: Emitter, nodes: _Nodes, marks: list[tuple[int, int]]) ->
             location = nodes.add(f"!DILocation(line: {line}, column: 1, scope: {scope})")
             emitter.lines[k] = "\n".join(f"{part}, !dbg {location}" for part in text.split("\n"))
     return unit
-
-
-def _first_line(kernel: Kernel) -> int:
-    return min((o.attributes["line"] for o in kernel.walk() if "line" in o.attributes), default=1)
 
 
 def _quoted(text: str) -> str:

@@ -414,7 +414,8 @@ def _note(group: Group, names: Names, schedule: Schedule) -> KernelNote:
     writes = tuple(dict.fromkeys(names(p.task.node) for p in group.placed if p.task.node not in group.private))
     kept = tuple(names(p.task.node) for p in group.placed if p.task.node in group.private)
     costs = read, written, reads, writes, instructions_of(group)
-    found = KernelNote(title, members_of(group), formulas, group.reason, loops, *costs)
+    members = tuple(dict.fromkeys(op + describe_location(location) for op, location in list_operations(group)))
+    found = KernelNote(title, members, formulas, group.reason, loops, *costs)
     found = replace(found, kept=kept, passes=group.passes(), work=work_of(group), widened=_widened(group))
     if not isinstance(group, BlockedSteps):
         return found
@@ -452,11 +453,6 @@ def _call_note(group: Group, node: Expr, names: Names, device: Device | None) ->
         (names(node),),
         call=work + where,
     )
-
-
-def members_of(group: Group) -> tuple[str, ...]:
-    """Return the operations of a kernel as text, with their lines in the user's program."""
-    return tuple(dict.fromkeys(op + describe_location(location) for op, location in list_operations(group)))
 
 
 def _widened(group: Group) -> tuple[tuple[str, int], ...]:

@@ -35,11 +35,7 @@ class Box:
 
 
 def draw_plan(explanation: Explanation, numbers: Sequence[int] = ()) -> str:
-    """Return an SVG picture of a plan.
-
-    Boxes stand for kernels, inputs and results, and lines for arrays that are passed between them. `numbers` contains
-    the numbers of the kernels. By default, the kernels are numbered from 1.
-    """
+    """Return an SVG picture of a plan, as `Explanation.svg` describes it."""
     notes = explanation.kernels
     made: dict[str, int] = {name: k for k, note in enumerate(notes) for name in note.writes}
     depth: list[int] = []  # each kernel's row in the picture, below the rows of all kernels from which it reads

@@ -165,7 +165,8 @@ class PlanWriter:
                         self._memory(placed.task, group, fails_later)
                 for function, lowered in obtain_kernels(self.device, group, self.may):
                     self._launch(function, lowered, group)
-                self._release_partials()
+                self.steps.extend(self.partial_slots.values())
+                self.partial_slots.clear()
                 for taken in group.over.values():
                     del self.slots_of[taken]
             for node in ending.get(position, ()):
@@ -288,7 +289,3 @@ class PlanWriter:
             facts, text = partial(facts_of, group), partial(print_kernel, lowered.kernel)
             digest = lowered.digest or kernel_digest(self.device.target, lowered.kernel)
             self.steps.append(KernelLaunch(*packed, lowered.kernel.name, digest, exact, facts, text))
-
-    def _release_partials(self) -> None:
-        self.steps.extend(self.partial_slots.values())
-        self.partial_slots.clear()
