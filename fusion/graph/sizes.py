@@ -246,7 +246,7 @@ class Computation:
     def _interpret(self, values: Sequence[int]) -> tuple[int, ...] | None:
         known: dict[Any, Any] = {f"x{k}": value for k, value in enumerate(values)}
         for name, op, left, right in self.lines:
-            a, b = (known[x] if type(x) is str else x for x in (left, right))
+            a, b = [known[x] if type(x) is str else x for x in (left, right)]
             found = _OPERATORS[op](a, b)
             if name:
                 known[name] = found
