@@ -146,7 +146,7 @@ class SynchronousDevice(Device):
         return ClockEvent(timing)
 
     def delay(self) -> None:
-        """Do nothing, since work has ended when the call that submits it returns."""
+        """Do nothing. These devices have no stream to keep busy, because each call returns only after its work has ended."""
 
     def facts(self) -> DeviceFacts:
         return _facts(self.name)

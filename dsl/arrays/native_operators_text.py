@@ -63,10 +63,9 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch that is taken if the first operand is a small array in CPU memory. It leads to the slow path.
+        """Emit a branch to Python code that may execute the operation immediately. It is taken if the first operand is a small array in CPU memory.
 
-        Python may execute such an operation immediately. An operation of two arrays is recorded if the second one is
-        pending.
+        An operation of two arrays is recorded if the second one is pending.
         """
         t, known = self._t, self._known
         t.enter_if("icmp eq i64 %count, 1", "alone.one", "record")

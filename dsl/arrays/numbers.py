@@ -80,7 +80,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
 
 
 def memoize_slotted(key: SlotKey, node: Any, epoch: Epoch) -> None:
-    """Memoize an operation that has just been recorded, if this added exactly one kernel argument: the operation's scalar."""
+    """Memoize an operation that has just been recorded. Do nothing unless its scalar is the only kernel argument that the recording added."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()

@@ -45,7 +45,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return the reference count of an array in a local variable, and the count after a view of it is made."""
+    """Return two results of `getrefcount`: for an array that only one variable refers to, and for the same array with a view of it."""
     made = np.empty(2)
     alone = getrefcount(made)
     _view = made.reshape(1, 2)

@@ -215,7 +215,7 @@ class Context:
             return event(timing)
 
     def defer_cleanup(self) -> AbstractContextManager[None]:
-        """Return a context manager that does nothing, like `cuda.defer_cleanup`."""
+        """Return a context manager that does nothing. Numba's method delays the release of memory, but weft always keeps freed memory."""
         return defer_cleanup()
 
 

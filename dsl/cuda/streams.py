@@ -241,7 +241,7 @@ class Event:
         return self._event.query()
 
     def synchronize(self) -> None:
-        """Block the calling thread until the stream has finished all work that was queued before this event."""
+        """Wait for the event: block the calling thread until all work that was queued before the event has finished."""
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:

@@ -281,9 +281,9 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 
 def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
-    """Shift elements cyclically through the first `ndim` axes: elements that leave the end of a row move to the start of the next row.
+    """Roll an array as if its first `ndim` axes were flattened to one axis, like `numpy.roll` without an axis.
 
-    The shift is that of an array in which these axes are one axis. Each axis is rolled separately, so that kernels divide no index.
+    Each axis is rolled separately, so that kernels divide no index.
     """
     if ndim == 1:
         return roll(array, shift, 0)

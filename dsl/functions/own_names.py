@@ -204,7 +204,7 @@ class OwnNames(Mapping[str, Any]):
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Replace functions of this mapping by equivalent ones (such as native code). Weft's loaded modules and scripts then use these too."""
+        """Exchange functions of this mapping for equivalent ones, such as native code. Update loaded modules and scripts that use the old ones."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -217,7 +217,7 @@ class OwnNames(Mapping[str, Any]):
             scripts.replace_own({old[name]: function for name, function in functions.items()})
 
     def _modules(self) -> list[types.ModuleType]:
-        """Return all loaded weft modules that export counterparts of the functions in the NumPy module `self._numpys`."""
+        """Return the loaded modules that have this mapping's functions as attributes. They must be changed if a function is replaced."""
         names = ["weft", "weft.dsl"] if self._numpys == "numpy" else []
         faces = sys.modules.get("weft.dsl.script.numpy_face")
         return [*filter(None, map(sys.modules.get, names)), *([faces.submodule(self._numpys)] if faces else ())]

@@ -209,7 +209,7 @@ def _nearest(n: Any, q: np.ndarray, method: str) -> Any:
 
 
 def _neighbours(n: Any, q: np.ndarray, method: str) -> tuple[Any, Any, Any]:
-    """Return the indices of the two elements of a sorted row to interpolate between, and the weight of the second."""
+    """Find the two elements of a sorted row between which a quantile is interpolated. Return their indices, and the weight of the second element."""
     if method == "linear":
         position = (n - 1) * q
     elif method == "midpoint":

@@ -127,7 +127,7 @@ def reduce(
 
 
 def _is_scannable(op: str, kind: np.dtype) -> bool:
-    """Return whether kernels can compute scans with an op. The op must have an identity element, and its results must keep the dtype `kind`."""
+    """Return whether kernels can compute scans with an op for a dtype. The op must have an identity element, and logical ops need the dtype bool."""
     return find_op(op).identity is not None and (op[:7] != "logical" or kind.kind == "b")
 
 

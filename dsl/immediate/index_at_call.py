@@ -234,7 +234,7 @@ def write_small(function: Callable[..., Any], arguments: tuple[Any, ...], option
 
 
 def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a wrapper of the function `own`. To write to a small array, the wrapper calls the NumPy function `numpys` instead."""
+    """Wrap a weft function that writes to an array. If the array is small, the wrapper calls NumPy's function of the same name instead."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

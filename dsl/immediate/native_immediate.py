@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return the builtin's action for arrays above the usual size limit. It is for operations that stand alone: nothing is fused with them."""
+    """Return what native code does immediately with arrays above the usual size limit if no fusion is expected: compute, copy, view or nothing."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:

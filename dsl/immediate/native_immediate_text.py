@@ -167,7 +167,7 @@ class _Immediate(ResultText):
         return chosen, squared
 
     def _begin_with_operands(self) -> tuple[str, str]:
-        """Emit the entry code of a builtin whose arguments are the operands.
+        """Emit code that locates the operands among a call's arguments. They begin at index 0, or at index 1 if a wrapped function comes first.
 
         Return the index of the first operand and the number of keyword arguments.
         """

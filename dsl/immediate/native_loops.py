@@ -79,7 +79,7 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return native code that calls a ufunc's inner loop directly for small arrays. In all other cases, it calls another builtin, `following`.
+    """Return native code that runs before the builtin `following`. It calls ufunc loops on small arrays itself, and passes on all other calls.
 
     Return `following` itself if floating-point flags cannot be read on this machine.
 

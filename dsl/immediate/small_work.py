@@ -56,7 +56,7 @@ ANY_SIZE, LARGEST = 3, 40  # two bits, and the shift for which they stand
 
 
 def shifts_of_function(name: str) -> int:
-    """Return the left shifts that enlarge a function's element limit for some dtypes. One integer holds all shifts, as in `shifts_of`."""
+    """Return, for every dtype, the power of 2 that multiplies a function's element limit. One integer packs all exponents, in two bits each."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 
@@ -364,10 +364,10 @@ _RULED_BYTES = 64
 
 
 def immediate_bytes(name: str) -> int:
-    """Return the array size up to which a function is executed immediately (not recorded). If only the number of elements decides, return 0.
+    """Return a limit in bytes for the immediate execution of a function. It is 0 if only the usual limit applies, which is a number of elements.
 
-    The size is in bytes, divided by the limit on elements. At call sites for which `was_evaluated_alone` is true, larger arrays
-    may also be processed immediately.
+    The result is the number of bytes per element of the usual limit. At call sites for which `was_evaluated_alone` is true, larger
+    arrays may also be processed immediately.
     """
     if name in _PRODUCTS:
         return _NEVER  # (matrices of any size may be multiplied immediately)

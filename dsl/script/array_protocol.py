@@ -26,7 +26,7 @@ _latest: tuple[CodeType | None, bool] = None, False
 
 
 class _BuildClass:
-    """Replacement for `builtins.__build_class__`, which wraps ``__array__`` methods of new classes.
+    """Replacement for `builtins.__build_class__`. It wraps the ``__array__`` methods of new classes.
 
     A property returns the function that the interpreter then calls. Class bodies and metaclasses therefore find the
     frames that they expect, except for classes in code that mentions ``__array__``.

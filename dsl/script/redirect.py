@@ -154,7 +154,7 @@ script_function.when_native.append(install_native)
 
 
 def _imported(frame: types.FrameType) -> str:
-    """Return the name of the module that a Python frame is about to import. For a call of ``__import__`` instead of a statement, return "numpy"."""
+    """Return the module name in the import statement that a frame executes. If the frame calls ``__import__`` directly, return "numpy"."""
     code, at = frame.f_code.co_code, frame.f_lasti
     if code[at] != _IMPORT_NAME:
         return "numpy"

@@ -218,7 +218,7 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The object's type. For ufuncs, it is `numpy.ufunc`: libraries pass whole arrays only to this type."""
+        """The class that `isinstance` sees: `numpy.ufunc` for ufuncs. Libraries test for this class, and call other functions once per element."""
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:

@@ -43,7 +43,7 @@ def _slots(lowered: Lowered, streams: set[Expr]) -> dict[Expr, list[int]]:
 
 
 def _read_in_order(lowered: Lowered, target: Target) -> set[int]:
-    """Return the positions of the parameters whose elements the outermost loop reads in order.
+    """Find the arrays that a kernel's outermost loop reads from front to back. Return their positions among the kernel's parameters.
 
     An iteration of the loop reads at most `MOST_AT_ONCE` elements.
     """

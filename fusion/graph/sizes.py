@@ -190,7 +190,7 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Return the current length of the trace, which `forget` takes as its argument."""
+        """Mark the end of the size operations recorded so far, and return it as a number. `forget` takes the number, and drops later conditions."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:
@@ -329,7 +329,7 @@ def square_root(number: Any) -> Any:
 
 
 def least(*numbers: Any) -> Any:
-    """Return the smallest argument. For `Size` objects, which record the arithmetic on them, this records a minimum instead of comparisons."""
+    """Return the minimum of numbers or traced sizes (`Size` objects). For sizes, record one minimum; Python's `min` would record comparisons."""
     return _reduce_numbers("min", min, numbers)
 
 

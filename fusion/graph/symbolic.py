@@ -238,9 +238,9 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether a factor of a product becomes a divisor.
+        """Return whether to turn the multiplication by `part` into a division, as in ``y * x**-2 = y / x**2``.
 
-        Powers with negative rational exponents do, unless they are numbers.
+        This is done for powers with negative rational exponents, unless they are numbers.
         """
         is_power = isinstance(part, self.sympy.Pow) and part.exp.is_Rational and not part.is_number
         return is_power and bool(part.exp.is_negative)
@@ -342,7 +342,7 @@ class _Writer:
         )
 
     def product(self, index: int, times: int) -> int:
-        """Emit squarings and multiplications that raise the value with number `index` to the power of `times` >= 1. Return the result's number."""
+        """Write a power as squarings and products, and return the index of its value. `index` is the index of the base, `times` >= 1 the exponent."""
         result = None
         while times:
             if times & 1:

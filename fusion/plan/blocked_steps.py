@@ -106,7 +106,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of axes along which the kernel moves row by row: 1 (the first axis) or, for arrays of one axis, 0."""
+        """Number of axes that index rows. Arrays of two or more axes have one (the first). One-dimensional arrays have no rows, and no such axis."""
         return int(self.axes > 1)
 
     @property
@@ -121,7 +121,7 @@ class BlockedSteps(Group):
         return any(k.last[axis] > end + k.high[axis] for k in kept)
 
     def points_beyond_blocks(self, step: Step, axis: int) -> int:
-        """Count the points that a step must compute after the end of the last block's halo. `axis` is the axis along which they are counted."""
+        """Return how many points of a time step lie beyond the last block and its halo, along one axis. If no output has such points, return 0."""
         if not self.has_outputs_beyond_blocks(axis):
             return 0
         return max(0, step.last[axis] - self.steps[-1].last[axis] - step.high[axis])

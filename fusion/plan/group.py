@@ -103,7 +103,7 @@ def runs_along_shared_rows(group: Group) -> bool:
 
 
 def row_bytes(group: Group) -> tuple[int, int]:
-    """Return two numbers: the bytes per row element that a group accesses contiguously, and the bytes that it accesses with a stride."""
+    """Sum the bytes that a group's kernel accesses for one element of a row. Return two sums: of the contiguous and of the strided accesses."""
     inner = {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}
     along = across = 0
     seen: set[Expr] = set()

@@ -46,7 +46,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Find the graph inputs that hold reductions of other values in the graph. Map each input to the expression that computed it."""
+    """Return a dict from graph inputs to the expressions that computed them earlier. It contains the inputs that are reductions of graph values."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

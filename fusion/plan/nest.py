@@ -140,7 +140,7 @@ def _stride_score(step: int) -> int:
 
 
 def is_contiguous_across(group: Group, nest: Nest) -> bool:
-    """Return whether the loop over results accesses more bytes contiguously than the loop over reduced elements."""
+    """Return whether a reduction steps across contiguous memory, like ``a.sum(axis=0)`` in C order. The majority of the accessed bytes decides."""
     if not nest.outer or not nest.inner:
         return False
     last = len(nest.outer) - 1

@@ -116,7 +116,7 @@ class SizeEncoder:
         return found
 
     def offset(self, value: int, strides: Any) -> int:
-        """Return the number that encodes the offset of a view, which is 0 for offset 0."""
+        """Return the integer code of a view's offset. The code of offset 0 is 0."""
         if not value:
             return 0
         found = self.offsets.get((strides, value))
@@ -221,7 +221,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Decide which kernels of a new plan may be specialized for its exact array sizes. Pass ``back=True`` if these sizes have occurred repeatedly."""
+    """Return which kernels of a new plan may be compiled for its exact array sizes. Set `back` if the same sizes have come back repeatedly."""
     known = _known.get(form.key)
     return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
 

@@ -151,7 +151,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the single value that provides all elements of a view of an updated array, or None if the elements come from several values."""
+    """Return the source of a view's elements after updates of the array: one assigned value or the old array. Return None for several sources."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:

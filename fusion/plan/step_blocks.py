@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return a pair ``(first, more)``. A block of n rows has ``n + more`` iterations. They begin ``first`` rows after the block's first row."""
+    """Return the range of a block's row loop: its start relative to the block's first row, and its length minus the block's number of rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)
@@ -81,7 +81,7 @@ def pads_of(blocked: BlockedSteps) -> IntVector:
 
 
 def plane_sizes(blocked: BlockedSteps) -> IntVector:
-    """Return the shape of one row (plane) of a ring buffer, with padding. The axis that counts the rows is left out."""
+    """Return the shape of the planes that a ring buffer consists of: the shape of a block's tile, plus padding."""
     return tuple(n + pad for n, pad in zip(blocked.tile, pads_of(blocked), strict=True))
 
 

@@ -135,7 +135,7 @@ class Chain:
         return here + 1, Step([], origin, statement.extents, shape)
 
     def blocked(self, number: int, kept: set[Expr]) -> BlockedSteps:
-        """Return the chain as a group, with the halo of each step.
+        """Return a description of the kernel that computes the time steps of this chain block by block. It includes the halo of each step.
 
         `kept` are the values that are needed outside the kernel.
         """
@@ -230,9 +230,9 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop over periodic time steps if their halos and lags change by constants (slopes) from one iteration to the next, otherwise None.
+    """Return a loop over repeating time steps. Return None if halo widths or lags are not linear functions of the loop index.
 
-    The loop has `iterations` iterations of `period` steps each. Also return None if the rings of the iterations differ.
+    The loop has `iterations` iterations of `period` steps each. All steps must have the same slopes, and all iterations the same rings.
     """
     steps = blocked.steps
     begin = first
@@ -308,7 +308,7 @@ def work_of(task: Task) -> int:
 
 
 def merged_cost(blocked: BlockedSteps) -> int:
-    """Return the estimated cost of the kernel that computes several time steps, in instructions."""
+    """Estimate the instructions of a CPU kernel that computes several time steps. A byte of memory traffic counts as `BYTE_COST` instructions."""
     total = 0
     for step in blocked.steps:
         if step.statements[0].task.node in blocked.owner:

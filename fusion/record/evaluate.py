@@ -201,9 +201,9 @@ _FEW = 4
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:
-    """If one call recorded all operations of a recording, return the user's call site and the last value, otherwise None.
+    """If a recording consists of a single operation, return the operation's call site and its value. Otherwise return None.
 
-    Views do not count as operations, and a sequence of updates counts as one call.
+    All operations of one call in the user's code count as one, and so does a sequence of updates. Views do not count.
     """
     nodes: list[Any] = [each.expr if type(each) is Storage else each for each in epoch.pending]
     nodes = list(dict.fromkeys([node for node in nodes if node is not None]))

@@ -138,11 +138,11 @@ LARGE = 1 << 17
 
 
 def waits_for_number(loop: VisitLoop, recorded: Sequence[Expr | None], before: int) -> bool:
-    """Return whether the last iteration processes many elements and reduces an array to one number.
+    """Return whether each iteration of a loop probably waits for a number, such as a sum over a whole array.
 
-    The number depends on the whole array, so operations of different iterations are not fused. The plan of a single
-    iteration is then as fast as the plan of many iterations, and is compiled sooner. `before` is the number of
-    operations in the sequence before those `recorded`.
+    This is assumed if the last iteration processes many elements and reduces an array to one number. Operations of different
+    iterations are then not fused. The plan of a single iteration is as fast as the plan of many, and is compiled sooner.
+    `before` is the number of operations in the sequence before those `recorded`.
     """
     first, last = (k - before for k in loop.visits[-2:])
     if first < 0:

@@ -104,7 +104,7 @@ def write_anew(storage: Storage, epoch: Epoch, make: Callable[[Expr], Expr]) -> 
 
 
 def _evaluate_aside(expr: Expr, epoch: Epoch) -> Buffer:
-    """Evaluate a recorded expression, and return the buffer with its value. Unlike other evaluations, this does not end the recording `epoch`."""
+    """Evaluate only one expression of a recording, and return the buffer with its value. The other operations usually remain pending."""
     made = pending(expr, epoch)
     evaluate([made], aside=True)
     return realise(made)
@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """Find a loop that limits recordings to at most `count` operations. If there is one, end the recording at the loop's next iteration."""
+    """If the dict `limits` restricts a recorded loop to at most `count` operations per recording, end the recording at the loop's next iteration."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:

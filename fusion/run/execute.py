@@ -424,7 +424,7 @@ def _wait_for_inputs(table: list[Any], device: Device) -> None:
 
 
 def _donate(step: Donation, table: list[Any], device: Device) -> int:
-    """Run a `Donation` step, which provides memory for a result. If this is a buffer of the recording, return the buffer's slot, otherwise -1."""
+    """Prepare memory for a result. If the result takes over the memory of one of the recording's buffers, return this buffer's slot, otherwise -1."""
     if step.how == "fill":
         source, target = table[step.source], table[step.slot]
         first, behind = step.except_for

@@ -70,7 +70,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A `KernelBuilder` replacement that computes arrays, not code. The argument `simple` is a function that returns an op's NumPy loop, or None."""
+    """A substitute for `KernelBuilder`. Its methods compute with NumPy arrays, and emit no code. The function `simple` finds NumPy loops for ops."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple

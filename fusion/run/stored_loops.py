@@ -92,7 +92,7 @@ def obtain_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
 
 
 def find_reduction(op: str, kind: np.dtype, factors: int = 1) -> Any:
-    """Return the same ufunc as `obtain_reduction`, or None if the disk cache lacks its code."""
+    """Load a ufunc for a reduction from the disk cache, or return None if the cache lacks its code. `obtain_reduction` describes the ufunc."""
     found = find_function(f"reduction {op} {kind.name} {factors}")
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _may_find() -> bool:
 
 
 def store_function(name: str, digest: str, content: bytes = b"") -> None:
-    """Store two things in the disk cache under a name: the digest of a loop's kernel, and the bytes `content`."""
+    """Store an entry for a loop in the disk cache. The entry contains the digest of the loop's kernel and the bytes `content`."""
     cache = disk_cache()
     if cache is not None:
         cache.put(_key(name), ObjectCode("loop", digest, content, "host", ()))

@@ -40,9 +40,9 @@ TAKES = ("PyObject_Init", "PyObject_GC_Track", "PyList_SetItem", "Py_IncRef")
 
 @cache
 def keep_text(free_list: int) -> str:
-    """Return the LLVM text of ``void keep(buffer)``, the deallocator of buffers.
+    """Return the LLVM text of the deallocator ``void keep(buffer)``. It keeps an unreferenced buffer on a free list, or destroys the buffer.
 
-    The deallocator puts a buffer on its free list, or destroys it. A buffer stores its free list at offset `free_list`.
+    A buffer stores the address of its free list at offset `free_list`.
     """
     called = {name: HEAD + k for k, name in enumerate(_CALLED)}
     return read_llvm(__file__, "free_lists", globals(), FREE_LIST=free_list, TYPE=TYPE, **called)

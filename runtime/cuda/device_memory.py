@@ -376,7 +376,7 @@ class MemoryPool(Counted):
                 self._order.own.free.put(address, size)
 
     def empty(self) -> int:
-        """Return unused blocks to the driver, and the driver's unused memory to the system.
+        """Empty the memory caches: give unused blocks back to the driver, and the driver's unused memory back to the system.
 
         Return the size of the blocks in bytes.
         """

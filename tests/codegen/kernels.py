@@ -168,7 +168,7 @@ def whole(dtype: Any = np.float32) -> Kernel:
 
 
 def centred(dtype: Any = np.float64) -> Kernel:
-    """Return the kernel out[i, j] = (x[i, j] - sum(x[i])) / sum((x[i] - sum(x[i])) ** 2).
+    """Return a kernel for out[i] = d / sum(d * d), where d = x[i] - sum(x[i]). It centres each row, but with the sum in place of the mean.
 
     Each row has two reductions, the second of which depends on the first, and then a loop that writes the row.
     """

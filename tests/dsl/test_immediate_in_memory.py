@@ -102,7 +102,7 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test that an array is written to at the call if no pending operation reads it. It does not matter that the recording refers to the array."""
+    """Test that ``x[indices] = 5`` writes to memory immediately if the recording knows the array x, but contains no operation that reads x."""
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5

@@ -455,7 +455,7 @@ def test_numbers_and_small_arrays_are_repeated_by_numpy(native: bool) -> None:
 
 
 def test_ranges_of_some_elements_are_made_in_native_code() -> None:
-    """Test that native code makes ranges of any length within the limit of immediate execution.
+    """Test that native code makes short ranges: ``np.arange`` with nonnegative integers up to the limit of immediate execution.
 
     Python code handles all other arguments, such as floats, and negative or large integers.
     """
@@ -540,7 +540,7 @@ def test_a_module_that_fails_is_not_kept(tmp_path: Path) -> None:
 
 
 def test_what_ends_with_a_program(tmp_path: Path) -> None:
-    """Test what changes at the end of a program. Its functions still use weft, but modules in its folder that run later use NumPy."""
+    """Test that weft no longer replaces NumPy in new modules after a program has ended. The functions of the program continue to use weft."""
     (tmp_path / "beside_program.py").write_text("import numpy as np\nmade = np.zeros(1000)\n")
     script = tmp_path / "script.py"
     script.write_text("def draw():\n    import numpy as np\n    return np.random.default_rng(0).random(1000)\n")

@@ -504,7 +504,7 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Run a program once for each string in `whens`. The string says when weft evaluates the program's values (see `run_weft`).
+    """Compare the results of a program on weft with NumPy's results. The program runs once for each time of evaluation in `whens` (see `run_weft`).
 
     Return the first difference from NumPy or the first error as text, or "" if there is none.
     """

@@ -91,7 +91,7 @@ class Generator:
 
     @contextmanager
     def inside(self, head: str, together: bool = False) -> Iterator[None]:
-        """Write the header of a compound statement. The ``with`` block writes the body.
+        """Write the first line of a compound statement, such as an ``if``. Lines that the caller writes in the ``with`` block become its body.
 
         Variables that the body defines are not used after the body. If `together`, all threads of the block execute
         the body together, so that it may contain barriers.

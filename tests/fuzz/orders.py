@@ -66,7 +66,7 @@ class Program:
 
 
 def mixture(seed: int) -> list[Program]:
-    """Make a random program with the module `graphs`. Return three copies of the program, each with its own inputs.
+    """Return three copies of a random program, each with its own inputs. The module `graphs` generates the program.
 
     The first two copies have the same sizes. The list is empty if an input is float16, since sums of float16 numbers
     are not exact for all sizes.

@@ -51,7 +51,7 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Run the generator `thread` to its end. It executes a logical kernel: a kernel whose loops are not yet distributed among threads.
+    """Interpret a kernel that has no threads yet. The argument is a generator that executes the whole kernel.
 
     Raises DivergenceError at an operation that synchronizes threads.
     """

@@ -132,7 +132,7 @@ def test_interrupts_at_any_moment_leave_builds_that_somebody_can_do() -> None:
 
 
 def test_a_build_that_asks_for_itself() -> None:
-    """Test a build that requests the same kernel, as a finalizer in the compiling thread may do."""
+    """Test that a build may request the kernel that it is building, as can happen when a finalizer runs in the compiling thread."""
     cache = CodeCache()
     assert cache.get_or_build("kernel", lambda: cache.get_or_build("kernel", lambda: 1) + 1) == 2
     assert cache.get("kernel") == 2

@@ -270,7 +270,7 @@ _numbers = itertools.count(100)
 
 
 class RunningDevice(CudaDevice):
-    """A CUDA device that runs the kernels of device `simt`."""
+    """A simulated CUDA device. Its kernels have GPU schedules, but are compiled for this machine's processor, and run on it."""
 
     def __init__(self, stand_in: RunningStandIn) -> None:
         super().__init__(next(_numbers), stand_in.table)

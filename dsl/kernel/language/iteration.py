@@ -47,7 +47,7 @@ def make_range(c: Compiler, arguments: list[Any]) -> Range:
 
 
 def known_range(value: Range) -> range | None:
-    """Return a kernel's range as a Python range, or None if an argument is not known at compile time."""
+    """Convert a `range` call in a kernel to a Python range if all arguments of the call are compile-time constants. Otherwise, return None."""
     ends = (value.start, value.stop, value.step)
     if not all(isinstance(e, Constant) for e in ends):
         return None

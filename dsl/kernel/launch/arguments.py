@@ -49,7 +49,7 @@ ENDLESS = 2**31 - 1  # the length of the array that a raw pointer points to
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Same(types.Type):
-    """The type of a kernel argument that is compiled into the code. Arguments have the same type only if they have the same value.
+    """Type of a kernel argument that is a compile-time constant, such as a function. Each value has its own type, and its own compiled kernel.
 
     Two such types are equal if their values are identical or, for a str, an enum member or None, equal.
     """

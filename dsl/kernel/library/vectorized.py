@@ -367,7 +367,7 @@ def _signatures(listed: Any) -> Any:
 
 
 def _are_otypes(value: Any) -> bool:
-    """Return whether the second argument of `vectorize` is the `otypes` of `numpy.vectorize`."""
+    """Return whether the second argument of weft's `vectorize` lists result dtypes, as in NumPy. If not, it lists signatures, as in Numba."""
     if isinstance(value, str):
         return "(" not in value
     return isinstance(value, list) and bool(value) and all(isinstance(x, (type, np.dtype)) for x in value)

@@ -384,7 +384,7 @@ class SimulatedLaunch:
     # -- synchronization --
 
     def arrive(self, thread: RunningThread) -> None:
-        """Record a thread's arrival at a synchronization point, and release a complete block or warp."""
+        """Record that a thread waits at a synchronization point. If all threads of its block or warp wait there, let them continue."""
         assert thread.wait is not None
         key = thread.wait.key
         thread.block.arrived[key] += 1

@@ -164,7 +164,7 @@ class _Builder:
 
 
 def run_cluster(frame: ValueFrame, values: list[Any], step: ValueStep) -> Any:
-    """Compute an elementwise value block by block."""
+    """Execute the elementwise operations of a `Cluster` block by block, and return the resulting array."""
     cluster: Cluster = step.detail
     out = frame.new(step.node)
     if not out.size:

@@ -122,9 +122,9 @@ def _is_found(node: Expr, origins: Any) -> bool:
 
 
 def is_regular(operand: Expr, axes: tuple[int, ...]) -> bool:
-    """Return whether the operand's shape alone determines the order of a reduction. This is known for operands with regular memory layouts.
+    """Return whether the operand of a reduction has a regular memory layout. If so, the operand's shape alone determines the order of the reduction.
 
-    This is so if all values from which `operand` is computed are C-contiguous and have its shape. One-element values
+    The layout is regular if all values from which `operand` is computed are C-contiguous and have its shape. One-element values
     and constants do not count. If only the last axis is reduced, one C-contiguous value suffices. The others may be
     broadcast, and may have any strides if the last one is 0 or 1.
     """
@@ -167,7 +167,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """Raise NeedsKernelError if compiled kernels share a scan's rows among threads, and the order of the operations may affect the results."""
+    """If compiled kernels split each row of a scan among threads, and the order of the operations may affect the results, raise NeedsKernelError."""
     if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

@@ -122,7 +122,7 @@ def test_barriers_of_blocks_with_three_axes() -> None:
 
 
 def shuffled(mode: str, lane: Any, k: int, width: int) -> Any:
-    """Return the source lanes of a shuffle for the destination lanes `lane`."""
+    """For each lane in the array `lane`, return the lane from which it receives its value in a warp shuffle."""
     group = lane // width * width
     match mode:
         case "idx":

@@ -41,9 +41,9 @@ def in_a_loop(x: Any, y: Any, o: Any) -> None:
 @pytest.mark.parametrize("size", [8, 16, 61])
 @pytest.mark.parametrize("kernel", [by_threads, by_threads_with_masks, by_narrow_integers, in_a_loop])
 def test_indices_wrap_around(kernel: Any, size: int, device: str) -> None:
-    """Test loops with indices of different widths.
+    """Test the results of kernels whose array indices wrap around, such as ``x[(t + 5) % 8]``.
 
-    LLVM 22 vectorizes such loops wrongly if it knows the ranges of the indices.
+    LLVM 22 vectorizes loops with such indices of different widths wrongly if it knows the ranges of the indices.
     """
     x, y = np.arange(64, dtype=np.int16), np.arange(64, dtype=np.int16) * 100
     out = np.zeros(size, np.int16)

@@ -41,7 +41,7 @@ def floats(*shape: int, number: int = 0) -> wf.Array:
 
 @pytest.fixture(scope="module", autouse=True)
 def forgotten() -> Iterator[None]:
-    """Drop the arrays that the tests share, and their programs, after the last test."""
+    """After the last test of this file, delete the arrays that the tests share, and the programs that were recorded with these arrays."""
     yield
     floats.cache_clear()
     wf.evaluate(wf.zeros(1))  # the next evaluation drops programs that were recorded and only compiled

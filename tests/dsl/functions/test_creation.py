@@ -31,7 +31,7 @@ def _immediate(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def given(layout: str) -> Any:
-    """Return a weft array with the elements and the layout of `LAYOUTS[layout]`."""
+    """Return the NumPy array `LAYOUTS[layout]` as a weft array with the same elements and the same memory layout."""
     values = LAYOUTS[layout]
     found = wf.array(values)
     return wf.array(CUBE)[:, ::2].swapaxes(0, 1) if layout == "part" else found

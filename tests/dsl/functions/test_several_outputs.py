@@ -1,6 +1,6 @@
-"""Tests of ufuncs, such as those with several outputs. Most tests use dtypes that weft does not support.
+"""Tests of the ufuncs `divmod`, `modf`, `frexp`, `spacing`, `vecdot`, `matvec` and `vecmat`.
 
-NumPy computes the results for these dtypes.
+The first three have several outputs. Most tests use dtypes that weft does not support, so that NumPy computes the results.
 """
 
 from __future__ import annotations

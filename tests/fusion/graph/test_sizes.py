@@ -1,7 +1,4 @@
-"""Tests of traced sizes.
-
-They record computations and conditions for later evaluation with other sizes.
-"""
+"""Tests of `Trace`, which records computations with array sizes, and the conditions for repeating them with other sizes."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
 def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
-    """Test a recorded comparison of two sizes, such as ``n < k``. The recording is valid for exactly those sizes that give the same result."""
+    """Test that a recording of a comparison such as ``n < k`` is valid for other sizes n and k if and only if the comparison has the same result."""
     pairs = list(product(range(2, 5), repeat=2))
     for own in pairs:
         forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [

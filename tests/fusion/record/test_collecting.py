@@ -99,7 +99,7 @@ def interrupted() -> bool:
 
 @pytest.fixture
 def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install weft's hook for unraisable exceptions, which pytest replaces."""
+    """Set `sys.unraisablehook` to weft's hook, because pytest has replaced it by its own hook."""
     monkeypatch.setattr(sys, "unraisablehook", collecting._raise_again)
 
 

@@ -171,7 +171,7 @@ def test_recordings_are_short_if_each_iteration_waits_for_a_number(n: int, most:
 
 
 def test_iterations_are_cut_alike() -> None:
-    """Test that longer runs reuse the plans of an earlier run, except for the last operations."""
+    """Test that weft cuts a loop into similar recordings for any number of iterations. Longer loops need new plans only for their last operations."""
     with wf.device("cpu"):
         lattice_boltzmann(wf, 12)
         for steps in (13, 30, 61):

@@ -1,4 +1,4 @@
-"""Tests of call sites where NumPy executes the operations at once, because the results of earlier calls there were not fused."""
+"""Tests of call sites where NumPy executes operations immediately. Weft chooses this if a site's last result was not fused with other operations."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class Maker(Arithmetic, Choices, Bits, Memory, Synchronization):
     """A translator from a PTX instruction to a step of a program."""
 
     def step(self) -> Any:
-        """Return the step that executes the instruction."""
+        """Translate the PTX instruction into a step: an object that the simulated GPU executes."""
         i, made = self.i, getattr(self, f"_{self.i.name}", None)
         if made is None:
             raise ValueError(f"unknown instruction: {i.text}")

@@ -100,7 +100,7 @@ def directed(op: str, rounding: str, a: Any, b: Any, c: Any = None) -> np.ndarra
 
 
 def _directed(op: str, rounding: str, a: float, b: float, c: float) -> float:
-    """Return the rounded result for float64, computed with exact fractions."""
+    """Apply an operation to float64 numbers, and round the exact result up, down or towards zero."""
     plain = {"add": a + b, "sub": a - b, "mul": a * b, "fma": a * b + c}[op]
     if not all(map(math.isfinite, (a, b, c))):
         return plain

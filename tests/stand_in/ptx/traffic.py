@@ -37,7 +37,7 @@ class Traffic:
     instructions: int = 0
 
     def note(self, space: str, at: np.ndarray, warp: np.ndarray, lane: np.ndarray, size: int, writes: bool) -> None:
-        """Count an access by several lanes, each with `size` bytes."""
+        """Add one access to the counters. In the access, each of several lanes reads or writes `size` bytes."""
         if space == "global":
             sectors = warp.astype(np.int64) << 44 | (at >> np.uint64(5)).astype(np.int64)
             count = len(np.unique(sectors))

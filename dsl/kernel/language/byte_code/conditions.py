@@ -172,7 +172,7 @@ class Conditions:
         return self.blocks[number].kinds[0]
 
     def _rest(self, block: CodeBlock) -> int | None:
-        """Return the equivalence class (a number) of the code after a block's first instruction. If the class is not known, return None."""
+        """Return a number that identifies the code after a block's first instruction. Equivalent code has the same number. None means unknown."""
         if len(block.body) == 1:
             return self._class(block.after[0])
         return block.kinds[1] if len(block.kinds) > 1 else None

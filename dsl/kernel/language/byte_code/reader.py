@@ -148,7 +148,7 @@ def _expression(body: list[ast.stmt], line: int) -> ast.expr:
 
 
 class _Lambdas(ast.NodeTransformer):
-    """A transformer that replaces the function definitions inside expressions by lambdas."""
+    """A transformer that builds lambda expressions. In decompiled code, each lambda is at first a `Definition` node with the lambda's byte code."""
 
     def visit_Definition(self, node: Definition) -> ast.AST:
         tree = _inner(node)

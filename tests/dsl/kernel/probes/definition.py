@@ -39,7 +39,7 @@ class Probe:
         return tuple(copied(a) if owns_elements(a) else a for a in self.arguments)
 
     def wanted(self) -> tuple[Any, ...]:
-        """Return the arguments that are expected after the launch."""
+        """Run the oracle on copies of the kernel's arguments. Return these copies, which then contain the expected results."""
         arguments = self.copies()
         with np.errstate(all="ignore"):
             (self.oracle or self.function)(*arguments, **self.keywords)

@@ -15,7 +15,7 @@ SPREAD = np.random.default_rng(5).normal(size=N)
 
 
 def becomes(*arrays):
-    """Return a reference function for a test of a kernel. The function copies the expected results, `arrays`, into its last arguments."""
+    """Return an oracle for a test whose last arguments should become equal to `arrays`. The oracle writes the expected results to its arguments."""
 
     def oracle(*arguments):
         for argument, array in zip(arguments[-len(arrays) :], arrays, strict=True):
