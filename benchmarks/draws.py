@@ -38,7 +38,7 @@ def _price(m: Any, start: float, drift: float, volatility: float, normals: Any) 
 
 
 def option(m: Any, rng: Any, n: int) -> float:
-    """Return the mean payoff of an option on the average of three correlated prices."""
+    """Estimate the expected payoff of a financial option by Monte Carlo simulation. The payoff depends on the average price of three assets."""
     x, y, z = rng.standard_normal(n), rng.standard_normal(n), rng.standard_normal(n)
     prices = (
         lambda: _price(m, 100.0, 0.02, 0.2, x),

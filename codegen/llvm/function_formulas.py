@@ -195,7 +195,7 @@ class FloatText:
         return self.fma(self.polynomial(r, square, self.format.exp), square, r)
 
     def power_of_two(self, anchored: str, more: str | int = 0) -> str:
-        """Return ``2**(n + more)``, which must be a normal number. The float `anchored` encodes the integer n in its lowest bits (see `anchor`)."""
+        """Return the normal number ``2**(n + more)`` for integers n and `more`. The lowest bits of the float `anchored` contain n (see `anchor`)."""
         bits = self.as_bits(anchored)
         bits = bits if more == 0 else self.bits_op("add", bits, more)
         return self.as_float(self.bits_op("shl", bits, self.format.fraction))

@@ -91,7 +91,7 @@ def first_multiple(
 
 
 def _end(emitter: Writer, bound: Bound, sides: list[str], holds: str, stop: str, step: str) -> str:
-    """Emit code that computes how many threads are below an upper bound. The result is at most `stop`."""
+    """Emit code that computes the end of a range of thread indices i. For a guard such as ``i < n``, the end is the smaller of n and `stop`."""
     if bound.step == 0:
         return emitter.line(f"select i1 {holds}, i64 {stop}, i64 0")
     last = _quotient(emitter, sides[1], sides[0], bound.strict, step)

@@ -133,9 +133,9 @@ class CoroutineDialect(GridDialect):
         return emitter.line(f"load i64, ptr {self.field_address(emitter, self.warp, lane, Field.COPY)}, align 8")
 
     def members(self, emitter: Emitter) -> str:
-        """Emit a load of the participants of a synchronization point.
+        """Emit a load of the thread's `MEMBERS` field. After a barrier, the field contains the number of participating threads.
 
-        They are a mask of lanes for a warp operation, and a number of threads for a barrier.
+        After a warp operation, it contains the mask of participating lanes.
         """
         return self.field(emitter, Field.MEMBERS)
 

@@ -40,9 +40,9 @@ class PrivateArrays:
         self._copies: dict[PrivateArray, _Copy] = {}
 
     def open(self, emitter: Emitter, threads: str) -> None:
-        """Emit code that creates the worthwhile private copies, filled with identity elements.
+        """Emit code that creates private copies of arrays at the start of a kernel. Updates of a private copy need no atomic instructions.
 
-        `threads` is the number of kernel threads that run in this call of the entry function.
+        An array has a copy only if this saves time. Copies are filled with identity elements. `threads` is the number of kernel threads in this call.
         """
         for array in dict.fromkeys(self._arrays.values()):
             emitter.declarations["malloc"] = "declare noalias ptr @malloc(i64)"
@@ -82,7 +82,7 @@ class PrivateArrays:
             emitter.call("free", "void", [("ptr", copy.address)])
 
     def update(self, emitter: Emitter, operation: Operation) -> bool:
-        """If `operation` is an atomic on an array that may have a private copy, emit it and return True, else False."""
+        """Emit an atomic operation on an array that may have a private copy, and return True. For other arrays, emit nothing and return False."""
         array = self._arrays.get(operation)
         if array is None:
             return False

@@ -320,7 +320,7 @@ class SplitEmitter(BarrierEmitter):
             super().operation(operation)
 
     def repeat_while_any(self, operation: Operation) -> None:
-        """Emit a loop that contains synchronization points. At the end of an iteration, it repeats if any of its threads has not left the kernel."""
+        """Emit a loop that contains synchronization points. The loop repeats until all threads that entered it have returned from the kernel."""
         number = self.fresh_number()
         branch = self.split.branches[operation]
         self.jump(f"again{number}")
@@ -337,7 +337,7 @@ class SplitEmitter(BarrierEmitter):
         self.fork(some, f"again{number}", f"never{number}", f"never{number}")
 
     def branch_in_step(self, operation: Operation) -> None:
-        """Emit an `if` that contains synchronization points. A region runs if at least one thread takes it."""
+        """Emit an `if` that contains synchronization points. Before each region, emit a branch that skips the region if no thread enters it."""
         for k, region in enumerate(operation.regions):
             if not self.split.steps[region]:
                 continue
@@ -471,7 +471,7 @@ class SplitEmitter(BarrierEmitter):
         self.operation(maker)
 
     def store_values(self, values: Iterable[Value]) -> None:
-        """Emit stores of the values that later runs (code between barriers) use."""
+        """Emit stores that save values across synchronization points. Values that are not needed after such a point are not stored."""
         for value in values:
             self.here.add(value)
             if value in self.split.crossing:

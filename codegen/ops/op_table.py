@@ -165,7 +165,7 @@ def identity_of(op: str | OpDef, dtype: Any) -> Any:
 
 
 def is_reduction(name: str) -> bool:
-    """Return whether reductions can use the op `name`. They can use argmin, argmax and all ops with an identity."""
+    """Return whether arrays can be reduced with the op `name`. This is possible with argmin, argmax, and each op that has an identity element."""
     op = _ALIASES.get(POSITIONS.get(name, name))
     return op is not None and op.identity is not None
 

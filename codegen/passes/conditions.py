@@ -157,9 +157,9 @@ class Implications:
         return (content, list(steps)) if isinstance(content, Value) and steps else None
 
     def _begins_with(self, value: Value, start: Merge) -> bool:
-        """Return whether `value` is what a loop variable contains when an iteration begins. The parameter `start` represents these contents.
+        """Return whether `value` is what a variable contains at the start of a loop iteration.
 
-        The contents at the start of an inner loop's iteration also count, if they were `start` before the inner loop.
+        `start` represents these contents. The contents at the start of an inner loop's iteration also count, if they were `start` before it.
         """
         content = self.content(value)
         while isinstance(content, Merge) and content is not start and content.before is not None:
@@ -234,7 +234,7 @@ class Implications:
                 return False
 
     def _excludes(self, content: Content, truth: bool, condition: Value, taken: bool) -> bool:
-        """Return whether the equations `content == truth` and `condition == taken` contradict each other. All four values are bools."""
+        """Return whether two conditions cannot have the given truth values together. The parameter after each condition is its truth value."""
         constant = self.truth(content) if isinstance(content, Value) else None
         if constant is not None:
             return constant != truth

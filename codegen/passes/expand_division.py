@@ -336,7 +336,7 @@ class _Writer:
         return self.b.op("fma", x, y, z)
 
     def is_least(self, x: Value, bound: float) -> Value:
-        """Return whether the magnitude of `x` is at least `bound`. For NaN, the result is false."""
+        """Emit an "is at least" test, ``abs(x) >= bound``. If `x` is NaN, the result is false."""
         return self.b.op("less_equal", self.float32(bound), self.b.op("absolute", x))
 
     def all_hold(self, conditions: Iterator[Value]) -> Value:

@@ -23,9 +23,9 @@ WORTH = 16  # minimum number of instructions whose recomputation costs more than
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """Several loops in one block over the same row, with the values that are stored for later loops.
+    """A row of elements that several loops of a kernel process. One loop stores values, so that later loops need not compute them again.
 
-    `kept` maps each value to the values that recompute it in later loops.
+    The loops are in the same `block`. `kept` maps each stored value to the values that recompute it in later loops.
     """
 
     block: Block
@@ -39,7 +39,7 @@ class _Row:
 
 
 def describe_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Kernel:
-    """Return the kernel, with the ``kept`` attribute if several loops over a short row compute the same values."""
+    """Find rows so short that a loop can store computed values for later loops. Return a kernel whose ``kept`` attribute lists these rows."""
     room: dict[str, int] = {}
     for row in _rows(kernel):
         points = ROOM // sum(value.dtype.itemsize for value in row.kept)

@@ -239,10 +239,10 @@ class _Finder:
         return any(_EXTENTS.keys() <= set(self.counts[loop.start]) for loop in self.loops.values())
 
     def count(self, o: Operation) -> tuple[str, ...] | None:
-        """Return the opcodes of the inputs of an index computation, such as "thread_index" or "block_size". Return None for other operations.
+        """If an operation computes a *count* such as ``block_index * block_size + thread_index``, return the opcodes in it. Otherwise, return None.
 
-        The computed index (a *count*) is a sum or product of sizes, positive constants, and thread or block indices. It grows
-        with these indices. For a count of many terms, also return None.
+        A count is a sum or product of sizes, positive constants, and thread or block indices. It grows with these indices. The
+        opcodes are those of the indices, sizes and constants. For a count of many terms, also return None.
         """
         values = (*o.results, *o.operands)
         if not all(map(is_signed, values)):

@@ -53,7 +53,7 @@ class _Splitter(Copier):
         return self.kernel
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation, split a loop, or copy only the executed region of a branch."""
+        """Copy an operation. However, split a loop that contains index tests. If the result of a branch is known, copy only the region that runs."""
         if operation.opcode == "if" and (holds := self.holds(operation.operands[0])) is not None:
             ends = self.copy(operation.regions[not holds].operations)
             self.map.update(zip(operation.results, ends, strict=True))

@@ -154,7 +154,7 @@ def innermost_axis(kernel: Kernel, uniform: Uniformity) -> int:
 
 
 def _joined(x: Step, y: Step) -> Step:
-    """Return the stride of a sum, given the strides `x` and `y` of its two terms. At least one stride is not a constant."""
+    """Combine two strides (differences between adjacent threads) of values that are added or subtracted. At least one stride is not a constant."""
     if x == 0 or y == 0:
         return y if x == 0 else x
     known = [step for step in (x, y) if not isinstance(step, int)]

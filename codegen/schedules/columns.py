@@ -115,7 +115,7 @@ def find_columns(nest: Nest) -> RowNest | None:
 
 
 def _power_of_two(number: int, most: int) -> int:
-    """Round a number up to a power of two. The result is at most the power of two `most`."""
+    """Return the smallest power of two that is not below `number`. If it exceeds the limit `most`, which is a power of two, return the limit."""
     found = 1
     while found < most and found < number:
         found *= 2

@@ -39,7 +39,7 @@ class Slot:
 
 
 class LaneWriter:
-    """Writer that copies each operation of a logical kernel for all elements of a thread.
+    """Writer of code in which each thread processes several elements (lanes). For each operation of a loop body, it emits one copy per element.
 
     A slot has `lanes` elements. `vectors` are the names of the pointer parameters whose accesses along the index are
     aligned to whole vectors. If `strided`, they include accesses that advance by more than one element.

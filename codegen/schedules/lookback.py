@@ -223,7 +223,7 @@ class _TileWriter:
         return [self.writer.slot_within(None, first, self.stop) for first in firsts]
 
     def read(self, scanners: Sequence[TileScanner]) -> list[list[list[Value]]]:
-        """Emit loads of the tile, and return the scans' input values, indexed by scan, slot and lane."""
+        """Emit code that loads a thread's elements and computes the values to scan. For each scan, return one list of values per vector."""
 
         def branch(whole: bool) -> list[Value]:
             with self.accesses(whole):
@@ -305,7 +305,7 @@ class _Descriptors:
         return b.load(self.value, w.number(0))
 
     def wait(self, word_index: Value, part: int) -> None:
-        """Emit code that polls a word until its tag is that of this launch, and then saves the word's other 32 bits."""
+        """Emit code that waits until another block has written a 64-bit word, and then saves the lower half. The upper half identifies the launch."""
         w, b = self.w, self.w.builder
         label = f"wait{word_index.name}"
         with b.scope(label), b.repeat():

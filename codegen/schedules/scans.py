@@ -122,10 +122,7 @@ def fills_with_columns(nest: Nest, scan: Scan, rows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RowScan(Decision):
-    """The parameter of this schedule: the minimum row length for a scan by a whole block.
-
-    One thread scans each shorter row.
-    """
+    """The parameters of the GPU schedule for row scans. A block scans each row of at least `least` elements. One thread scans a shorter row."""
 
     least: int
 

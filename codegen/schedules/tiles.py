@@ -120,7 +120,7 @@ def write(kernel: Kernel, nest: Nest, decision: TransposedTiles, target: Target)
 
 
 class _Tile:
-    """Writer of the tiles of one block. For each transposed load, `held` contains an array in shared memory."""
+    """Writer of the code that processes a tile, a square part of an array. The list `held` has one array in shared memory per transposed load."""
 
     def __init__(
         self,

@@ -130,7 +130,7 @@ DTYPES = {"bool": "bool", "int64": "int", "uint64": "uint", "float64": "float", 
 
 
 def dtypes_of(op: Any) -> str:
-    """Return the kinds of operands that an op takes, with the kind of the result where it differs."""
+    """Return the kinds of operands that an op accepts, as text. If the result has another kind than the operands, both are shown: "int → float"."""
     shown = []
     for dtype, kind in DTYPES.items():
         try:

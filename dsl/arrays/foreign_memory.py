@@ -27,7 +27,7 @@ Shown = tuple[Storage, tuple[tuple[int, ...], tuple[int, ...], int] | None]
 
 
 def byte_strides(shape: tuple[int, ...], itemsize: int, strides: Any, order: str) -> tuple[int, ...]:
-    """Return the byte strides of an array, by default those of a contiguous array.
+    """Check the strides of an array, given in bytes, and return them. If `strides` is None, return the strides of a contiguous array.
 
     Raises ValueError for an order other than "C" and "F", and for strides that are negative or do not fit the shape or
     the item size.
@@ -68,7 +68,7 @@ def storage_over(
 def storage_at_address(
     device: Device, address: int, dtype: np.dtype, shape: tuple[int, ...], strides: tuple[int, ...], owner: object
 ) -> Shown:
-    """Return a storage over another library's memory, and a view of it, as `storage_over` does.
+    """Return a storage over memory that another library owns. Also return a view of the storage, with the given shape and strides.
 
     The storage starts at the last aligned address up to `address`. Raises ValueError if `address` is not a multiple of
     the element size.
