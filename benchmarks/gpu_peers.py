@@ -63,7 +63,7 @@ class CupyTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return its time in milliseconds."""
+        """Stop the timer, and wait until the work is done. Return the duration of the work in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(self._before, self._after))
@@ -130,7 +130,7 @@ class TorchTimer:
         self._before.record()
 
     def stop(self) -> float:
-        """Record the end of the work, and return its time in milliseconds."""
+        """Stop the timer, and wait until the work is done. Return the duration of the work in milliseconds."""
         self._after.record()
         self._after.synchronize()
         return float(self._before.elapsed_time(self._after))

@@ -344,9 +344,9 @@ def _take(value: Any, taken: list[tuple[np.ndarray, Array, bool]], writes: bool 
 
 
 def _give_back(result: Any, taken: Sequence[tuple[np.ndarray, Array, bool]]) -> Any:
-    """Return the weft array that `taken` lists for the NumPy array `result`. If it lists none, return `result`.
+    """If `result` is a NumPy array that was passed to a function instead of a weft array, return the weft array. Otherwise, return `result`.
 
-    If the NumPy array is a copy, its elements are first written back to the weft array.
+    `taken` lists the arrays that were passed. If the NumPy array is a copy, its elements are first written back to the weft array.
     """
     for host, value, copied in taken:
         if host is result:

@@ -283,7 +283,7 @@ def thread_loops(
     note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
-        """Emit code that computes the linear index of a row's first thread. The row has index `z` along axis 2 and index `outer` along axis `over`."""
+        """Emit code that computes the linear index of a row's first thread. The row's coordinates are `z` (axis 2) and `outer` (axis `over`)."""
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

@@ -130,9 +130,9 @@ def _times_minus_i(z: Parts) -> Parts:
 
 
 def _overflow_bound(x: Real) -> float:
-    """Return an integer c that is 8 to 9 less than the overflow threshold of exp.
+    """Return a bound c: for x > c, exp(x) is computed as exp(x - c) * exp(c).
 
-    For x > c, exp(x) is computed as exp(x - c) * exp(c).
+    c is a whole number, 8 to 9 less than the x at which exp(x) overflows.
     """
     return float(math.floor(math.log(x.limits.max))) - 8
 

@@ -84,7 +84,7 @@ def expand_division(kernel: Kernel) -> Kernel:
 
 
 def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
-    """Return the float32 results of casts. The dtype before the cast has at most 16 bits and a kind in `kinds`."""
+    """Return the results of casts from narrow dtypes to float32. A narrow dtype has at most 16 bits, and its NumPy kind is in the string `kinds`."""
     casts = [o for o in kernel.walk() if o.opcode == "cast" and o.results[0].type == _FLOAT32]
     before = [(o, o.operands[0].type) for o in casts]
     return {o.results[0] for o, type in before if type.kind in kinds and type.itemsize <= _FLOAT16.itemsize}  # type: ignore[union-attr]

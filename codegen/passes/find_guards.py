@@ -190,7 +190,7 @@ class GuardFinder:
         return ThreadMultiples(x, y)
 
     def settled(self, run: Run, facts: Facts) -> dict[Value, bool]:
-        """Search the code section `run` for comparisons whose results follow from the inequalities in `facts`. Return these results."""
+        """Among the comparisons in a code section, find those that the given inequalities decide. Return a dict from them to their results."""
         comparisons = [o.results[0] for o in run.everything() if o.opcode in INEQUALITIES]
         return {
             value: truth

@@ -201,7 +201,7 @@ class _Walk:
         return {}
 
     def repeated_region(self, region: Block, apart: Causes, late: bool) -> dict[str, Operation]:
-        """Analyze the region of a loop. Threads that leave the loop are missing in its next iteration."""
+        """Analyze the body of a loop. If some threads may leave the loop early, analyze the body again for later iterations without these threads."""
         gone = self.block(region, apart, late)
         if gone:
             inner, has_left = self.after_exit(gone, apart, late)

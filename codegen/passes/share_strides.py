@@ -178,7 +178,7 @@ class _Finder:
         return maker is not None and maker.opcode == "constant" and bool(maker.attributes["value"])
 
     def advance(self, variable: Value, repeat: Operation, inside: list[Operation]) -> Operation | None:
-        """Return the only store to a loop's variable in the loop, or None if there are none or several.
+        """Find the store that gives a loop's variable its next value, as in ``i += 1``. Return None unless the loop contains exactly one store to it.
 
         Also return None unless the store is the last access to the variable in every iteration that stays in the loop.
         """

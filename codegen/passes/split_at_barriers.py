@@ -162,11 +162,11 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel again. Threads now share each variable that has the same value in all of them.
+    """Split a kernel at its barriers as in `made`, but let the threads share each variable that has the same value in all of them.
 
     This concerns only variables that outlive a run (the code between two barriers). Such a variable, for example the
-    distance in a scan, then needs no array with one element per thread. If the new split has more runs, return `made`,
-    the split with separate variables.
+    distance in a scan, then needs no array with one element per thread. If there is no such variable, or if the new
+    split has more runs, return `made`, the split with separate variables.
     """
     shared = [v for v in made.kept if v in made.single and v not in made.uniform.varying]
     splitter = _Splitter(kernel, made.uniform, made.axis)

@@ -167,7 +167,7 @@ class AnyRowWriter(RowWriter):
 
     @property
     def stop(self) -> Value:
-        """The index at which the row ends, or the start of the row if the thread has no row."""
+        """The index at which this thread's loop over a row stops. For a thread without a row, it is the start index, so that the loop is empty."""
         return self.w.choose(self.team.active, super().stop, self.start)
 
     def spans(self, count: int) -> Value | int:

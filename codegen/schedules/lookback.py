@@ -318,7 +318,7 @@ class _Descriptors:
 
 
 class _TilePosition:
-    """The position of a tile in its group of 32 tiles, and of this group in its group of 32 groups."""
+    """The position of a tile in a hierarchy of two levels: 32 tiles form a group, and 32 groups form a larger group."""
 
     def __init__(self, w: ThreadWriter, row: Value, tile: Value, tiles: Value, lane: Value) -> None:
         self.w = w

@@ -116,7 +116,7 @@ class RowWriterWithColumns(RowWriter):
         return [lanes[k : k + self.lanes] for k in range(0, len(lanes), self.lanes)]
 
     def _copy(self, operations: list[Operation], slots: Sequence[Slot], loop: Operation) -> None:
-        """Emit a copy of the operations of a row. In the copy, this thread's accumulators replace loads and stores of column results."""
+        """Emit the operations of a row once per element of this thread. Omit loads and stores of column results, which stay in registers."""
         for slot, lanes in zip(slots, self.columns, strict=True):
             for values, found in zip(slot.values, lanes, strict=True):
                 for o in operations:

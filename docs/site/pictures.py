@@ -29,7 +29,7 @@ def _image(figure: Figure, values: np.ndarray, cmap: str = "viridis", **options:
 
 
 def _balanced(figure: Figure, values: np.ndarray, share: float = 99.5) -> None:
-    """Draw signed values in colors, with white at zero. The color scale covers `share` percent of the values."""
+    """Draw signed values as an image with white at zero. The color scale ends at a percentile of the magnitudes, which `share` gives in percent."""
     limit = float(np.percentile(np.abs(values), share)) or 1.0
     _image(figure, values, "RdBu_r", vmin=-limit, vmax=limit)
 

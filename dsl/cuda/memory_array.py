@@ -306,7 +306,7 @@ class MemoryArray(DeviceArrayMethods):
         return low, self.offset + sum(r for r in reach if r > 0) + self.itemsize
 
     def _fetch(self, buffer: Buffer, queue: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Copy the bytes that the array occupies to the host.
+        """Copy the array's bytes from the device to the host, including gaps between its elements.
 
         Return an array of these bytes, and a view of this array with the dtype and layout of the `MemoryArray`.
         """

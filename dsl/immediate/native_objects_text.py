@@ -115,7 +115,7 @@ class ObjectText:
         t.end_loop(f"{name}.all", reached=True)
 
     def _is_in(self, name: str, kind: str, table: str, on: str, otherwise: str = "give.up") -> None:
-        """Emit code that tests a type. It jumps to the label `on` if the type is int, slice or a key of `table`, and to the other label if not."""
+        """Emit a branch that is taken if a type is int, slice or a key of the dict `table`. Its labels are `on` (taken) and `otherwise`."""
         t, known = self._t, self._known
         whole, part = (t.new(f"icmp eq ptr {kind}, {known[each]}") for each in ("int", "slice"))
         t.leave_if(f"or i1 {whole}, {part}", on, name)

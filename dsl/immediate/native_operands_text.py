@@ -61,7 +61,7 @@ class Mode(IntEnum):
 
 
 class Alone(IntEnum):
-    """The builtin's action for arrays above the usual size limit. It is for operations that stand alone: no other operation is fused with them."""
+    """How native code treats an array above the usual size limit if the operation stands alone (no other operation is fused with it)."""
 
     NOTHING = 0
     COMPUTE = 1  # compute an op on a medium-sized array

@@ -18,7 +18,7 @@ from weft.fusion.plan.group import Group, Placed
 
 @dataclass(slots=True)
 class Nest:
-    """The loops of a kernel, ordered and merged. Attribute `position` maps the group's loops to the kernel's loops."""
+    """The loops of a kernel that runs a group of fused operations. They were reordered and merged. `position` maps old loop numbers to new ones."""
 
     outer: list[Loop]
     inner: list[Loop]

@@ -81,9 +81,9 @@ def _boxes(node: Expr) -> list[Expr] | None:
 
 
 def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """Return the values that make up an array if NumPy assembles them faster than a kernel. Otherwise, return None.
+    """If an array is assembled from rectangular parts (boxes), return their values. Return None if a kernel assembles the array faster than NumPy.
 
-    NumPy is faster for `LEAST` or more one-byte elements that are neither read nor written contiguously.
+    NumPy is faster for `LEAST` or more one-byte elements that are neither read nor written contiguously. For all other arrays, return None.
     """
     boxes = _boxes(node) if node.size >= LEAST and node.dtype.itemsize == 1 else None
     if boxes is None:

@@ -163,11 +163,11 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Emit code that changes the shift of a block's sum. The shift is subtracted from each element, as the mean is in ``sum((x - mean)**2)``.
+    """Change the shift of a sum: emit code that converts ``sum((x - own)**2)`` over a block's elements to ``sum((x - common)**2)``.
 
-    The sum of ``f(x - own)`` over `count` elements becomes the sum of ``f(x - common)``, where ``f`` is a square or an
-    exponential. With squares, the sum of the differences is converted too. If all elements of a block are -inf, their
-    differences from the maximum are NaN. Such a block contributes 0 if other blocks have larger elements.
+    The block has `count` elements. Other sums contain an exponential instead of the square. With squares, the sum of the
+    differences is converted too. If all elements of a block are -inf, their differences from the maximum are NaN. Such a
+    block contributes 0 if other blocks have larger elements.
     """
     if shifted.divisor is not None:
         squares, distances = sums

@@ -1,4 +1,4 @@
-"""Call sites whose results were evaluated without other operations.
+"""Call sites of operations that weft evaluated alone, without fusing them with any other operation.
 
 In: the call sites of evaluated values. Out: whether the last evaluation of a value from a call site computed only this
 value. Recording an operation on arrays of medium size does not pay off at such a call site.

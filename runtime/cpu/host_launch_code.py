@@ -58,7 +58,7 @@ def native_runner(split: int) -> Builtin:
 
 @cache
 def runner_text() -> str:
-    """Return the LLVM text of the builtin that runs the kernels of a launch record.
+    """Return the LLVM IR of the native function that Python calls to run several kernels. A launch record (an array of words) lists the kernels.
 
     The code references no external symbols, and contains no constants in memory.
     """

@@ -32,7 +32,7 @@ MOST_SLOTS = 1 << 13
 
 
 def elements_of(function: HostFunction) -> int:
-    """Return the minimum number of elements per thread for which another thread pays off."""
+    """Return the minimum work per thread, as a number of array elements. If threads have fewer elements, an additional thread does not save time."""
     return max(1, GRAIN * INSTRUCTIONS // (INSTRUCTIONS + function.cost))
 
 

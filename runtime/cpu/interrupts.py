@@ -70,7 +70,7 @@ def guard() -> Guard | None:
 
 
 def raise_again(words: array[int]) -> None:
-    """Raise the exception that stopped a kernel, from the failure record `words`."""
+    """Raise the Python exception that stopped a kernel. The array `words` is the failure record of the launch, which contains the exception."""
     restore: Any = ctypes.pythonapi.PyErr_Restore
     restore.argtypes = (ctypes.c_void_p,) * 3
     restore.restype = None

@@ -358,12 +358,11 @@ class Text:
         self._count = 0
 
     def begin_builtin(self, entry: str, words: Sequence[str]) -> dict[str, str]:
-        """Begin the LLVM function of a `Builtin`, and load the 64-bit words in its table. Return a dict from their names to LLVM values.
+        """Begin the LLVM function of a `Builtin` (a native function for Python). Return a dict from the names of its constants to LLVM values.
 
-        ``%given`` holds ``%count`` arguments, followed by the keyword arguments, whose names are in the tuple
-        ``%names`` (or null).
-
-        LLVM does not replace the function's loops with calls to external functions.
+        The function loads the constants, which are 64-bit words, from its table. ``%given`` holds ``%count`` arguments,
+        followed by the keyword arguments, whose names are in the tuple ``%names`` (or null). LLVM does not replace the
+        function's loops with calls to external functions.
         """
         self.lines.append(
             f'define ptr @{entry}(ptr %self, ptr %given, i64 %count, ptr %names) nounwind "no-builtins" {{'

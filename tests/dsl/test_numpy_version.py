@@ -67,7 +67,7 @@ def test_the_installed_version_decides(name: str, device: str) -> None:
 
 
 def matched(array: Any) -> Any:
-    """Return the name of the pattern that an array matches, and the captured values."""
+    """Match an array against sequence patterns such as ``[one, two]``. Return a label for the matching pattern, and the values that it binds."""
     match array:
         case []:
             return "none"

@@ -247,7 +247,7 @@ def _missing(operation: Operation, operands: list[Any], frame: Frame) -> Sequenc
 
 
 def _approximate(operation: Operation, operands: list[Any], frame: Frame) -> Sequence[Any]:
-    """Return an accurate result for an approximate operation.
+    """Interpret an approximate GPU instruction (reciprocal or reciprocal square root). The interpreter computes the result accurately.
 
     Subnormal operands and results are replaced by zeros. The code that uses the result must be right for any permitted
     error.

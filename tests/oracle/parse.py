@@ -181,7 +181,7 @@ class _Parser:
                 self.fail("a region closes with '} -> [results]'")
 
     def function(self) -> Function:
-        """Parse a function that follows the kernel."""
+        """Parse the definition of a function. In the text of a kernel, such definitions are written after the kernel itself."""
         head = _FUNCTION.fullmatch(self.next())
         if head is None:
             self.fail("text after the kernel that is no 'function NAME(%name: type) -> (type) {'")

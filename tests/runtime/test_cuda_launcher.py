@@ -35,7 +35,7 @@ def buffer_at(address: int) -> Any:
 
 @pytest.fixture(autouse=True)
 def _ptx_to_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load PTX instead of machine code, since the stand-in reads PTX."""
+    """Make weft load PTX instead of machine code. These tests replace the CUDA driver by a simulated driver, which reads only PTX."""
 
     def missing(code: ObjectCode, arch: str) -> ObjectCode:
         raise CompileError("not here")

@@ -160,9 +160,9 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Return the float32 number that is nearest to `s`, and by how much the exact sum of `s` and `low` exceeds this number.
+    """Round the float64 number `s` to float32. Return the rounded number r, and the error (s + low) - r.
 
-    |low| is at most half a unit in the last place of s.
+    `low` is the rounding error of `s` itself: |low| is at most half a unit in the last place of s.
     """
     r = np.float32(s)
     return r, (s - np.float64(r)) + low

@@ -424,7 +424,7 @@ class Compiler(Variables):
         return self.hidden_once("errors", make)
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return the value that `make` creates. In a recursive function, return the hidden parameter through which callers pass this value."""
+        """Return a value that is visible in the code being compiled. `make` creates it, but in a recursive function, it is a hidden parameter."""
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

@@ -176,7 +176,7 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return a variable's kind (compile-time type) before an assignment. If the variable holds an array, `value` may change the kind first.
+        """Return a variable's kind (compile-time type). If an array in it is replaced by another array or None, make the kind more general first.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.

@@ -170,10 +170,10 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a tuple of two items: a function that launches the kernel in `text`, and a list of how many bounds the compiler found in it.
+    """Return a function that launches the kernel with source code `text`, and a list of counts. The kernel's compilation fills the list.
 
-    A bound follows from a condition such as ``if i < n``, which limits the thread indices. When the kernel is compiled,
-    one number is added to the list for each section between barriers. With `bounds`, loops over threads omit the
+    For each section between barriers, the list receives the number of bounds that the compiler found. A bound follows
+    from a condition such as ``if i < n``, which limits the thread indices. With `bounds`, loops over threads omit the
     threads without work.
     """
     counts: list[int] = []

@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def centred(u: Any, k: Any) -> Any:
-    """Apply three stencil steps to the array `u`. The array `k` provides a coefficient for each point and a coefficient for each column."""
+    """Apply a five-point stencil to the array `u` three times. Multiply each result by an element of the array `k`, and add half of a row of `k`."""
     for _ in range(3):
         u[1:-1, 1:-1] = k[1:-1, 1:-1] * steps._five_points(u) + 0.5 * k[0, 1:-1]
     return u

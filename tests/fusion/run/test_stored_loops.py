@@ -1,4 +1,4 @@
-"""Tests that the disk cache stores compiled reduction loops, and the order in which a reduction combines elements."""
+"""Tests of the disk cache for reductions. The cache stores compiled loops, and trees that describe in which order elements are combined."""
 
 from __future__ import annotations
 

@@ -16,7 +16,10 @@ FOLDERS = ("wheel", "conda", "prefix", "home", "path", "cuda", "cuda-12.9", "cud
 
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Return the path of a folder for each searched location, by name. Only the folder "prefix" exists at first."""
+    """Return temporary folders that replace the places where weft looks for the CUDA toolkit. The result is a dict from names of places to paths.
+
+    At first, only the folder with the name "prefix" exists.
+    """
     found = {name: tmp_path / name for name in FOLDERS}
     monkeypatch.setattr(toolkit, "SYSTEM", tmp_path)
     monkeypatch.setattr(toolkit, "DISTRIBUTION", (found["debian"],))

@@ -20,7 +20,7 @@ SOURCE = np.random.default_rng(11)
 def program(
     want: Callable[..., Any], *cases: tuple[tuple[Any, ...], tuple[Any, ...]], **options: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that adds a kernel with the oracle `want` to `PROGRAMS`, once for each case.
+    """Return a decorator that adds a kernel to the list `PROGRAMS`, once for each test case. The function `want` computes the expected results.
 
     A case is a launch configuration and the arguments of the kernel.
     """
