@@ -60,10 +60,11 @@ def _make_copy(function: Any) -> MaskedCopy:
         length, parts = len(mask), BLOCKS * threads if threads > 1 else 1
         each = -(-length // (8 * parts)) * 8  # (a multiple of eight, which the kernel reads at once)
         edges = range(0, length, each) if parts > 1 else [0]
-        counts = [np.count_nonzero(mask[k : k + each]) for k in edges[:-1]]
-        starts = np.array([0, *accumulate(counts), len(out)]).clip(0, len(out))
-        given = [mask, mask, *([] if values is None else [values]), out, starts]
-        words = array("q", [*map(address_of, given), length, each, len(edges)])
+        counts = [int(np.count_nonzero(mask[k : k + each])) for k in edges[:-1]]
+        # (another thread may have written to the mask)
+        starts = array("q", [min(start, len(out)) for start in accumulate(counts, initial=0)] + [len(out)])
+        given = [mask, mask, out] if values is None else [mask, mask, values, out]
+        words = array("q", [*map(address_of, given), starts.buffer_info()[0], length, each, len(edges)])
         if threads > 1:
             workers().split(function, words.buffer_info()[0], len(edges), threads, 1)
         else:
