@@ -148,7 +148,7 @@ def _outputs() -> dict[str, Callable[[], Any]]:
     from weft.fusion import Epoch, current_epoch
     from weft.runtime import override
 
-    module = import_module("weft.fusion.run.execute")
+    plans, run_plan = (import_module(f"weft.fusion.run.{name}") for name in ("execute", "run_plan"))
     found: dict[str, Callable[[], Any]] = {}
     for length, size in ((100, "800 bytes"), (1000, "8 KB")):
         x, y = ([wf.asarray(np.ones(length)) for _ in range(8)] for _ in range(2))
@@ -158,9 +158,9 @@ def _outputs() -> dict[str, Callable[[], Any]]:
                 epoch = Epoch(x[0].device)
                 epoch.slots += current_epoch().slots
                 wf.evaluate(made)
-            plan = next(reversed(module._plans.values()))
+            plan = next(reversed(plans._plans.values()))
             found[f"cached plan with {count} results of {size}"] = (
-                lambda plan=plan, epoch=epoch: module.execute(plan, epoch, lambda plan, table: None, False)  # type: ignore[misc]
+                lambda plan=plan, epoch=epoch: run_plan.execute(plan, epoch, lambda plan, table: None, False)  # type: ignore[misc]
             )
     return found
 

@@ -197,7 +197,7 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Call an implementation, and return the worker's answer. The number of calls is given by `times`.
+        """Let a worker process call an implementation `times` times, and return the worker's answer.
 
         If a call fails, end the process and return None.
         """

@@ -37,13 +37,8 @@ from weft.runtime.lazy_names import checked_imports, lazy_names
 
 if TYPE_CHECKING:
     from weft.codegen.compile import compile_kernel, lower_stages
-    from weft.codegen.host_target import (
-        host_has_masks,
-        is_host_described,
-        order_target,
-        resolve_target,
-        streaming_threshold,
-    )
+    from weft.codegen.host_description import host_has_masks, is_host_described
+    from weft.codegen.host_target import order_target, resolve_target, streaming_threshold
     from weft.codegen.index_width import choose_index_dtype
     from weft.codegen.kernel_ir.builder import KernelBuilder, LoopBuilder
     from weft.codegen.kernel_ir.operation import (

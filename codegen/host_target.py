@@ -1,33 +1,22 @@
-"""Lookup of targets by name, and the target of this machine's CPU.
-
-LLVM's description of the CPU is cached on disk under the operating system's description. A process whose kernels are
-all cached therefore does not load LLVM.
-"""
+"""Lookup of targets by name, and the target of this machine's CPU."""
 
 from __future__ import annotations
 
-import platform
 from dataclasses import replace
 from functools import lru_cache
 from glob import glob
-from importlib import import_module
 
+from weft.codegen.host_description import describe_host, is_host_described, linux_features
 from weft.codegen.target import Target, cuda_target, newest_architecture
-from weft.runtime import CompileError, ObjectCode, disk_cache, key_material, load_llvm, thread_count
+from weft.runtime import CompileError, thread_count
 
 # Architecture whose schedules the `simt` device runs by default.
 SIMT_ARCHITECTURE = "sm_90"
-_CPU_LINES = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags")
 
 
 def host_target() -> Target:
     """Return the target of this machine's CPU, with the thread count from the settings."""
-    return _make(*_describe(), thread_count())
-
-
-def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached. If it is, `host_target` does not need LLVM."""
-    return _known() is not None
+    return _make(*describe_host(), thread_count())
 
 
 def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
@@ -56,22 +45,16 @@ def resolve_target(name: str, newest_ptx: int | None = None) -> Target:
     return target
 
 
-@lru_cache(maxsize=1)
-def host_has_masks() -> bool:
-    """Return whether this machine's CPU accesses vectors under a mask as fast as without a mask."""
-    return order_target().has_masks
-
-
 def order_target() -> Target:
     """Return a target whose kernels sum in the same order as those of `host_target`.
 
     LLVM is not loaded if its description of the CPU is cached, or if Linux lists the features of the CPU. Without a
     cached description, the target is made from this list, and no code is generated for it.
     """
-    listed = _system_description().partition("\nflags")[2].split()
-    if is_host_described() or not listed:
+    features = linux_features()
+    if is_host_described() or not features:
         return host_target()
-    return _make("x86_64-unknown-linux-gnu", "", ",".join([f"+{name}" for name in listed]), thread_count())
+    return _make("x86_64-unknown-linux-gnu", "", features, thread_count())
 
 
 @lru_cache(maxsize=8)
@@ -79,45 +62,6 @@ def _make(triple: str, arch: str, features: str, threads: int) -> Target:
     known = {name[1:] for name in features.split(",") if name.startswith("+")}
     vector = 64 if {"avx512f", "avx512vl", "avx512dq"} <= known else 32 if "avx2" in known else 16
     return Target("host", "cpu", triple, arch, features, vector, threads)
-
-
-_described: list[ObjectCode] = []  # LLVM's description of this machine, once it is known
-
-
-def _describe() -> tuple[str, str, str]:
-    """Return LLVM's target triple, CPU name and CPU features of this machine."""
-    found = _known()
-    if found is None:
-        cpu, cache = _system_description(), disk_cache()
-        load_llvm()
-        triple, arch, features = import_module("weft.codegen.llvm.host").describe_host()
-        found = ObjectCode("facts", "", b"", "host", (), (), {"triple": triple, "arch": arch, "features": features})
-        if cpu and cache is not None:
-            cache.put(key_material("the host's CPU", cpu), found)
-        _described.append(found)
-    return found.launch["triple"], found.launch["arch"], found.launch["features"]
-
-
-def _known() -> ObjectCode | None:
-    """Return LLVM's description of this machine from memory or the disk cache, or None if neither has it."""
-    if not _described:
-        cpu, cache = _system_description(), disk_cache()
-        found = cache.get(key_material("the host's CPU", cpu)) if cpu and cache is not None else None
-        if found is not None:
-            _described.append(found)
-    return _described[0] if _described else None
-
-
-@lru_cache(maxsize=1)
-def _system_description() -> str:
-    """Return the description of the first processor in ``/proc/cpuinfo``, or "" if a needed line is missing."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            first = file.read().split("\n\n")[0]
-    except OSError:
-        return ""
-    lines = [line for line in first.splitlines() if line.split("\t")[0].strip(" :") in _CPU_LINES]
-    return "\n".join([platform.machine(), *lines]) if len(lines) == len(_CPU_LINES) else ""
 
 
 def streaming_threshold(target: Target) -> int:

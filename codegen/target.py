@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from weft.codegen.cpu_features import has_masks
 from weft.codegen.machines import CPU, GPU, Machine
 from weft.runtime import CompileError
 
@@ -25,8 +26,6 @@ ARCHITECTURES = {
     "sm_120": 87,
     "sm_121": 88,
 }
-# The x86 features for masked vector loads and stores.
-MASKS = {"avx512f", "avx512bw", "avx512vl"}
 CUDA_TRIPLE = "nvptx64-nvidia-cuda"
 
 
@@ -98,7 +97,7 @@ class Target:
     @property
     def has_masks(self) -> bool:
         """Return whether the target is a CPU with AVX-512, where masked vector accesses cost no more than others."""
-        return self.kind == "cpu" and {f"+{name}" for name in MASKS} <= set(self.features.split(","))
+        return self.kind == "cpu" and has_masks(self.features)
 
     @property
     def compute_capability(self) -> int:

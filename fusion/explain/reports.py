@@ -1,11 +1,12 @@
-"""Descriptions of programs and source locations as text."""
+"""Programs as text, and source locations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from weft.codegen import find_op
 from weft.fusion.graph.expr import Expr, Location, constant_value, topological
-from weft.runtime import show_location
+from weft.runtime import show_location, source_line
 
 # Maximum number of program lines in a report.
 MOST_LINES = 4000
@@ -14,6 +15,28 @@ MOST_LINES = 4000
 def describe_location(location: Location | None) -> str:
     """Return a source location as text such as `` (file.py:12)``, or "" if it is unknown."""
     return "" if location is None else f" ({show_location(location)})"
+
+
+def shares_of_lines(members: Iterable[tuple[str, Location | None]]) -> tuple[tuple[str, int, float], ...]:
+    """Return the user's source lines that contain operations, each with its share of the cost of all operations.
+
+    `members` contains the descriptions of the operations, and their locations.
+    """
+    costs: dict[tuple[str, int], int] = {}
+    for op, where in members:
+        if where is not None:
+            line = source_line(where)
+            costs[line] = costs.get(line, 0) + _cost(op)
+    whole = sum(costs.values())
+    return tuple((file, line, cost / whole) for (file, line), cost in costs.items())
+
+
+def _cost(member: str) -> int:
+    """Return the cost of an operation, given its description as text."""
+    try:
+        return find_op(member.rpartition(" ")[2]).cost
+    except KeyError:  # an update or a copy
+        return 1
 
 
 def describe(versions: Sequence[Expr]) -> str:

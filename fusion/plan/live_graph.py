@@ -36,8 +36,6 @@ def reduction_of(node: Expr) -> Expr | None:
 
 def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGraph:
     """Return a graph of the expressions in `versions`. The dict `results` maps already computed expressions to the inputs that replace them."""
-    if not results:
-        return LiveGraph(list(versions))
     made: dict[Expr, Expr] = {}
     order = topological(versions, results.__contains__)
     for node in order:

@@ -14,16 +14,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from weft.codegen import is_host_described
 from weft.fusion.graph.expr import Expr, topological
-from weft.fusion.graph.sizes import Trace, from_bytes
+from weft.fusion.graph.sizes import from_bytes
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.plan import plan_store
 from weft.fusion.plan.live_graph import LiveGraph
-from weft.fusion.plan.plan_records import PlanRecord, record_plan
-from weft.fusion.plan.steps import Plan, SizeSpecialization
 from weft.runtime import Device, renew_in_children
+
+if TYPE_CHECKING:
+    from weft.fusion.plan.plan_records import PlanRecord
+    from weft.fusion.plan.steps import Plan
 
 FORMS_LIMIT = 1024
 # Maximum number of plans per form that are valid for several sizes, each under different conditions. Together with
@@ -79,9 +82,9 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
         kind = node.kind
         operands = tuple([numbers[child] for child in node.operands])
         attrs = node.attrs
-        if kind in _SIZED:
-            attrs = _SIZED[kind](attrs, encode)
-        elif _is_traced_constant(node):
+        if kind in SIZED:
+            attrs = SIZED[kind](attrs, encode)
+        elif is_traced_constant(node):
             attrs = (encode.constant(attrs[0]),)
         numbers[node] = len(numbers)
         parts.append((kind, node.op, operands, attrs, encode(node.shape), node.dtype))
@@ -89,7 +92,7 @@ def find_form(device: str, graph: LiveGraph, wanted: tuple[int, ...] | None) -> 
     return Form((device, tuple(parts), tuple([numbers[v] for v in graph.versions]), origins, wanted), nodes, encode)
 
 
-def _is_traced_constant(node: Expr) -> bool:
+def is_traced_constant(node: Expr) -> bool:
     """Return whether a node is an integer or float constant. Graphs that differ only in the values of such constants can share a plan."""
     return node.kind == "constant" and node.dtype.kind in "iuf"
 
@@ -151,7 +154,7 @@ def _terms(attrs: tuple[Any, ...], encode: Any) -> tuple[Any, ...]:
 
 
 # Functions that encode attributes, for the kinds of expressions whose attributes contain sizes.
-_SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
+SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
     "view": lambda attrs, encode: (encode(attrs[0]), encode.offset(attrs[1], attrs[0])),
     "update": lambda attrs, encode: (encode(attrs[0]), encode(attrs[1]), encode.offset(attrs[2], attrs[1])),
     "gather": lambda attrs, encode: (_terms(attrs[0], encode),),
@@ -159,32 +162,22 @@ _SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 }
 
 
-class SizeTracer:
-    """Converter of array sizes and constants to `Size` objects, which record how planning uses them. It has the methods of `SizeEncoder`."""
+def may_be_stored(device: Device) -> bool:
+    """Return whether the disk cache may have plans for a device. It has none for a CPU whose description it lacks."""
+    # (asking LLVM for the description takes longer than most first runs)
+    return device.streaming or is_host_described()
 
-    def __init__(self, encoder: SizeEncoder, trace: Trace) -> None:
-        codes = ((value, abs(code) - 2) for value, code in encoder.codes.items())
-        self.sizes: dict[int, Any] = {value: trace.sizes[k] for value, k in codes if k >= 0}
-        self.offsets = {key: trace.sizes[abs(code) - 2] for key, code in encoder.offsets.items()}
-        self.constants = {bits: trace.sizes[k] for bits, k in encoder.constants.items()}
 
-    def number(self, value: int) -> Any:
-        """Return the `Size` object that traces a number (a length or stride). If there is none, return the number."""
-        return self.sizes.get(value, value)
-
-    def offset(self, value: int, strides: Any) -> Any:
-        """Return the `Size` object that traces the offset of a view. If there is none, return the offset unchanged."""
-        return self.offsets.get((strides, value), value)
-
-    def __call__(self, numbers: tuple[int, ...]) -> tuple[Any, ...]:
-        return tuple([self.sizes.get(n, n) for n in numbers])
+def store() -> Any:
+    """Import and return the `plan_store` module, which a process with an empty disk cache needs only to store plans."""
+    return import_module("weft.fusion.plan.plan_store")
 
 
 def find(form: Form, device: Device) -> Plan | None:
     """Return a cached plan for a graph, or None. Search the disk only the first time that a graph structure occurs."""
     known = _known.get(form.key)
     if known is None:
-        stored = plan_store.read(form.key, device) if form.key not in _absent else None
+        stored = store().read(form.key, device) if form.key not in _absent and may_be_stored(device) else None
         if not stored:
             if len(_absent) >= FORMS_LIMIT:
                 _absent.clear()
@@ -220,10 +213,10 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
     return known
 
 
-def may_be_special(form: Form, *, back: bool = False) -> SizeSpecialization:
-    """Return which kernels of a new plan may be compiled for its exact array sizes. Set `back` if the same sizes have come back repeatedly."""
+def may_specialize(form: Form) -> bool:
+    """Return whether kernels for exact array sizes may be compiled for a known graph structure. There must not be too many already."""
     known = _known.get(form.key)
-    return SizeSpecialization(known is None, back and known is not None and known.kernels < MOST_KERNELS)
+    return known is not None and known.kernels < MOST_KERNELS
 
 
 def note_kernels(form: Form, count: int) -> None:
@@ -248,56 +241,14 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
     return at_once and len(form.nodes) <= AT_ONCE
 
 
-def trace_plan(form: Form, device: Device, graph: LiveGraph, make: Callable[[LiveGraph], Plan]) -> Plan | None:
-    """Create a plan with the function `make`, and cache it. If possible, the plan is reused for the same graph with other array sizes.
-
-    `make` plans a copy of the graph in which `Size` objects replace the sizes, and record how planning uses the sizes.
-    Return None if planning uses a size in a way that cannot be recorded.
-    """
-    trace = Trace(form.encoder.values)
-    sizes = SizeTracer(form.encoder, trace)
-    copies: dict[Expr, Expr] = {}
-    for node in form.nodes:
-        operands = tuple([copies[child] for child in node.operands])
-        attrs = node.attrs
-        if node.kind in _SIZED:
-            attrs = _SIZED[node.kind](attrs, sizes)
-        elif _is_traced_constant(node):
-            attrs = (sizes.constants[attrs[0]],)
-        # not interned: no program contains this expression
-        shape = sizes(node.shape)
-        copies[node] = Expr(node.kind, node.op, operands, attrs, shape, node.dtype, node.location)
-    try:
-        origins = {copies[leaf]: copies[origin] for leaf, origin in graph.origins.items()}
-        plan = make(LiveGraph([copies[v] for v in graph.versions], origins))
-    except (TypeError, ValueError, AttributeError, OverflowError):
-        give_up(form)
-        return None
-    exact = form.encoder.values if trace.alone else None
-    template = record_plan(plan, [copies[node] for node in form.nodes], trace, exact)
-    assert template is not None, "every step is of a node of the graph"
-    found = template.find(form.encoder.values, form.nodes)
-    assert found is not None, "conditions hold for the sizes that they were found with"
-    found.schedule = plan.schedule
-    _keep(form, device, template)
-    return found
-
-
-def keep_exact(form: Form, device: Device, plan: Plan) -> None:
-    """Cache a plan that is valid only for graphs with the same sizes."""
-    record = record_plan(plan, form.nodes, None, form.encoder.values)
-    if record is not None:
-        _keep(form, device, record)
-
-
-def _keep(form: Form, device: Device, record: PlanRecord) -> None:
+def add(form: Form, device: Device, record: PlanRecord) -> None:
     """Cache a plan in memory and on disk."""
     with _lock:
         known = _known.get(form.key)
         if known is not None:  # (forms of more than NODES expressions are only on disk)
             known.templates.append(record)
             del known.templates[: -2 * VARIANTS]
-    plan_store.add_record(form.key, device, record, form.nodes)
+    store().add_record(form.key, device, record, form.nodes)
 
 
 def give_up(form: Form) -> None:

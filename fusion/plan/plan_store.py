@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import OPS, Target, code_version, find_function, is_host_described, streaming_threshold
+from weft.codegen import OPS, Target, code_version, find_function, streaming_threshold
 from weft.fusion.graph.expr import Expr
 from weft.fusion.plan.plan_records import PlanRecord
 from weft.fusion.plan.steps import Shown
@@ -42,13 +42,9 @@ def read(form: Any, device: Device) -> list[PlanRecord]:
 
     Records whose kernels are not all in memory or on disk are omitted.
     """
-    # (a machine whose CPU description is not on disk has no plans there, and asking LLVM takes longer than most first
-    # runs)
     cache = open_store(device)
-    if cache is None or not (device.streaming or is_host_described()):
-        return []
-    key = store_key(form, device)
-    entry = cache.find(hashlib.sha256(key).hexdigest()) if key is not None else None
+    key = store_key(form, device) if cache is not None else None
+    entry = cache.find(hashlib.sha256(key).hexdigest()) if cache is not None and key is not None else None
     found = []
     for text in reversed(_texts(entry)):
         try:
@@ -96,7 +92,7 @@ def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None,
     Return ``(None, b"")`` if such times are not stored.
     """
     cache = open_store(device)
-    key = store_key(form, device) if cache is not None and is_host_described() else None
+    key = store_key(form, device) if cache is not None else None
     return (None, b"") if key is None else (cache, key + b" lost")
 
 

@@ -10,21 +10,18 @@ the read assigns.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
-from operator import attrgetter
+from typing import NamedTuple
 
 from weft.fusion.graph.expr import Expr, contiguous_strides, empty, update, view
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.plan.live_graph import LiveGraph, with_operands
 
-_KIND = attrgetter("kind")
 # Maximum number of different parts of an array, which are compared with each other.
 MOST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """The rectangular part (box) of an array that an update assigns.
 
     For each dimension of the base, the window has the first and the last index, the axis of the value along this
@@ -69,8 +66,6 @@ def replace_arrays(graph: LiveGraph, order: Sequence[Expr]) -> LiveGraph:
 
     `order` contains the nodes of the graph in topological order.
     """
-    if [*map(_KIND, order)].count("update") < 2:
-        return graph
     kept = {*graph.versions, *graph.origins.values()}
     users: dict[Expr, list[Expr]] = {}
     for node in order:

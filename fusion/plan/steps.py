@@ -1,6 +1,6 @@
 """Plans: sequences of kernels, allocations and other steps over a table of buffers.
 
-`run/planning.py` creates plans, and `run/execute.py` runs them. `plan_cache.py` finds plans for other sizes.
+`run/planning.py` creates plans, and `run/run_plan.py` runs them. `plan_cache.py` finds plans for other sizes.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from weft.codegen import find_op
+from weft.fusion.explain.reports import shares_of_lines
 from weft.fusion.graph.expr import Expr, Location
 from weft.fusion.plan.arena import ArenaSlices, Donation
-from weft.runtime import BufferRequests, Launch, LaunchNote, PreparedLaunches, kernel_number, show_location, source_line
+from weft.runtime import BufferRequests, Launch, LaunchNote, PreparedLaunches, kernel_number, show_location
 
 if TYPE_CHECKING:
     from weft.fusion.plan.numpy_loops import NumpyLoop
@@ -53,21 +53,7 @@ class KernelFacts(NamedTuple):
 
     def sources(self) -> tuple[tuple[str, int, float], ...]:
         """Return the user's source lines, each with its share of the kernel's instructions."""
-        costs: dict[tuple[str, int], int] = {}
-        for op, where in self.members:
-            if where is not None:
-                line = source_line(where)
-                costs[line] = costs.get(line, 0) + _cost(op)
-        whole = sum(costs.values())
-        return tuple((file, line, cost / whole) for (file, line), cost in costs.items())
-
-
-def _cost(member: str) -> int:
-    """Return the cost of an operation, given its description as text."""
-    try:
-        return find_op(member.rpartition(" ")[2]).cost
-    except KeyError:  # an update or a copy
-        return 1
+        return shares_of_lines(self.members)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import weft.codegen as codegen
 import weft.runtime as runtime  # (names load when they are used)
 from weft.fusion.graph.expr import Expr
-from weft.fusion.plan import plan_cache, plan_store
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.live_graph import LiveGraph
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def request_plan(
 
     The result of the request is the CPU time of the compilation in seconds.
     """
+    plan_store = plan_cache.store()
     if plan_store.open_store(device) is None or not plan_store.is_nameable(form.key):
         return None
     # (the second process describes the machine if this process would have to load LLVM to do so)

@@ -16,10 +16,13 @@ from weft.fusion.graph.expr import Expr, leaf, map_, reduce_, view
 from weft.fusion.graph.reduction_order import LaneLoop, Tree
 from weft.fusion.lower.kernels import lower_for
 from weft.fusion.plan.group import Group, start_group
+from weft.fusion.plan.materialized_values import choose_materialized, find_short
 from weft.fusion.plan.nest import all_accesses, make_nest, order_loops
 from weft.fusion.plan.reduction_splits import block_length
 from weft.fusion.plan.task import Task, make_task
 from weft.runtime import get_device
+
+__all__ = ["choose_materialized", "compile_reduction", "find_short", "find_tree", "tree_of_array"]
 
 
 def compile_reduction(op: str, kind: np.dtype, factors: int) -> tuple[Any, str, list[int], list[int]]:

@@ -34,6 +34,7 @@ from weft.fusion.plan.schedule import Schedule, find_donors
 from weft.fusion.plan.steps import HostCall, KernelLaunch, Plan, Shown, SizeSpecialization, Step, pack_scalar
 from weft.fusion.plan.stream_operands import read_streams
 from weft.fusion.plan.task import Task
+from weft.fusion.plan.traced_plans import keep_exact, trace_plan
 from weft.fusion.run.background import restore
 from weft.runtime import Device, DeviceMismatchError, get_device, override, setting
 
@@ -46,7 +47,7 @@ def make_new(
     If possible, the plan is cached for graphs with other sizes too. `epoch_slots` is the number of slots of the epoch.
     `wanted` is the argument of `make_plan`.
     """
-    may = plan_cache.may_be_special(form)
+    may = _may_be_special(form)
     plan = None
     # (on a GPU, the first sizes are compiled into the kernels, which are useless for other sizes)
     if plan_cache.is_worth_keeping(form, at_once=device.name == "cpu"):
@@ -54,21 +55,25 @@ def make_new(
         def make(copy: LiveGraph) -> Plan:
             return make_plan(device, epoch_slots, copy, wanted, may)
 
-        plan = plan_cache.trace_plan(form, device, graph, make)
+        plan = trace_plan(form, device, graph, make)
     if plan is None:
         plan = make_plan(device, epoch_slots, graph, wanted, may)
-        plan_cache.keep_exact(form, device, plan)
+        keep_exact(form, device, plan)
     _note_new(plan, device, form, may)
     return plan
+
+
+def _may_be_special(form: plan_cache.Form) -> SizeSpecialization:
+    return SizeSpecialization(first=plan_cache.is_first(form))
 
 
 def make_specialized(
     device: Device, epoch_slots: int, graph: LiveGraph, wanted: tuple[int, ...] | None, form: plan_cache.Form
 ) -> Plan | None:
     """Return a plan for the exact array sizes of `graph`. Return None if the graph's structure is new, or if many kernels were compiled for it."""
-    may = plan_cache.may_be_special(form, back=True)
-    if not may.back:
+    if not plan_cache.may_specialize(form):
         return None
+    may = SizeSpecialization(first=False, back=True)
     plan = make_plan(device, epoch_slots, graph, wanted, may)
     _note_new(plan, device, form, may)
     return plan

@@ -18,12 +18,11 @@ from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 import weft.runtime as runtime  # (names that are not needed here load when they are used)
-from weft.fusion.explain.reports import describe
+from weft.fusion.explain.reports import describe, shares_of_lines
 from weft.fusion.graph.expr import topological
 from weft.fusion.graph.statistics import STATISTICS
-from weft.fusion.plan import plan_cache, plan_store
+from weft.fusion.plan import plan_cache
 from weft.fusion.plan.live_graph import LiveGraph
-from weft.fusion.plan.steps import KernelFacts
 from weft.fusion.record.storage import Epoch
 from weft.fusion.record.unfused_sites import calls_since_try, is_faster_compiled
 from weft.fusion.run.background import request_plan
@@ -123,7 +122,8 @@ def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, fl
         return None, 0.0
     if not found.price:
         found.key = form.key
-        found.lost = found.noted = plan_store.read_lost_seconds(form.key, epoch.device)
+        if plan_cache.may_be_stored(epoch.device):
+            found.lost = found.noted = plan_cache.store().read_lost_seconds(form.key, epoch.device)
     operations = [node for node in form.nodes if node.kind not in ("leaf", "scalar", "constant", "view", "empty")]
     different = {
         (node.kind, node.op, node.dtype, node.shape, *(each.kind for each in node.operands)) for node in operations
@@ -283,7 +283,8 @@ def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, 
         runtime.prepare()  # (the second process takes as long to start as this process takes to lose the other half)
     _Rate.start, _Rate.second = max(0.0, _Rate.start - lost), max(0.0, _Rate.second - lost)
     if form.key is not None and form.lost > form.noted + NOTED * form.price:
-        plan_store.note_lost_seconds(form.key, evaluation.epoch.device, form.lost)
+        if plan_cache.may_be_stored(evaluation.epoch.device):
+            plan_cache.store().note_lost_seconds(form.key, evaluation.epoch.device, form.lost)
         form.noted = form.lost
     return True
 
@@ -313,10 +314,9 @@ def _run(program: Program, evaluation: Evaluation) -> None:
     begin = perf_counter()
     if Listening.listeners:
         nodes = topological([node for node, _ in program.outputs])
-        facts = KernelFacts(tuple((node.op, node.location) for node in nodes if node.location is not None), 0, None)
+        sources = shares_of_lines([(node.op, node.location) for node in nodes if node.location is not None])
         nbytes = sum(v.nbytes for v in versions) + sum(node.nbytes for node in nodes if node.kind == "leaf")
-        name = f"{counted(len(program.steps), 'step')} interpreted"
-        note = LaunchNote(name, nbytes=nbytes, sources=facts.sources())
+        note = LaunchNote(f"{counted(len(program.steps), 'step')} interpreted", nbytes=nbytes, sources=sources)
         launch_heard(epoch.device, note, lambda: made.extend(interpret(program, epoch)))
     else:
         made = interpret(program, epoch)

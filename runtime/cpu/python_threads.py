@@ -11,9 +11,9 @@ from __future__ import annotations
 import _thread
 import itertools
 import os
+from _queue import SimpleQueue  # (the module `queue` takes a millisecond to load)
 from collections import deque
 from collections.abc import Callable, Sequence
-from queue import SimpleQueue
 
 from weft.runtime.cpu.processors import move_away, processor
 

@@ -16,14 +16,14 @@ from tests.arch.rules import LAYERS
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def loaded_by(code: str) -> set[str]:
-    """Return the modules that a new process has loaded after running `code`."""
+def loaded_by(code: str, **settings: str) -> set[str]:
+    """Return the modules that a new process has loaded after running `code`. The settings are environment variables."""
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,
         text=True,
         check=True,
-        env={"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu"},
+        env={"PYTHONPATH": str(ROOT / "src"), "WEFT_DEVICE": "cpu", **settings},
     )
     return set(done.stdout.split())
 
@@ -45,6 +45,15 @@ def test_import_loads_little() -> None:
 def test_first_operation_loads_no_planner() -> None:
     loaded = loaded_by("import weft as wf; x = wf.asarray([1.0, 2.0, 3.0]); y = x + 1; y[1:]; wf.sum(y)")
     assert not loaded.intersection(HEAVY)
+
+
+def test_first_interpretation_loads_no_plans(tmp_path: Path) -> None:
+    code = "import weft as wf; x = wf.asarray([1.0] * 100_000); print(float(((x + 1) * 2 - x).mean()))"
+    loaded = loaded_by(code, WEFT_CACHE_DIR=str(tmp_path))
+    assert "weft.fusion.run.interpret" in loaded
+    assert not loaded.intersection(
+        "llvmlite weft.codegen.machines weft.fusion.plan.steps weft.fusion.plan.plan_store weft.fusion.run.run_plan".split()
+    )
 
 
 @pytest.mark.parametrize("face", ["runtime", "codegen", "fusion", "dsl"])

@@ -17,7 +17,7 @@ import weft as wf
 from weft.fusion.lower import kernels as kernel_cache
 from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import KernelLaunch
-from weft.fusion.run import execute
+from weft.fusion.run import execute, run_plan
 
 MOST = 1 << 24
 LEAST = 5  # reductions over fewer elements are unrolled
@@ -151,7 +151,7 @@ def special_kernels(result: Callable[[], wf.Array], times: int) -> list[bool]:
 
 def test_large_sizes_that_come_back_get_kernels_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
-        (execute, "LARGE", 0),
+        (run_plan, "LARGE", 0),
         (kernel_cache, "LARGE", 0),
         (kernel_cache, "_met", set()),
         (plan_cache, "_known", type(plan_cache._known)()),

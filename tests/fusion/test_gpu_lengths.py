@@ -14,7 +14,7 @@ from tests.fuzz.lengths import compared
 from weft.codegen import print_kernel
 from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import Plan
-from weft.fusion.run import execute
+from weft.fusion.run import execute, run_plan
 
 # Lengths at which schedules change, and adjacent lengths.
 EDGES = (
@@ -105,7 +105,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
             table[slot] = epoch.device.allocate(node.nbytes)
         assign_results(plan, table)
 
-    monkeypatch.setattr(execute, "execute", keep)
+    monkeypatch.setattr(run_plan, "execute", keep)
     monkeypatch.setattr("tests.fuzz.lengths.obtain_function", lambda device, kernel, digest="": print_kernel(kernel))
     for cache in (execute._plans, plan_cache._known):
         cache.clear()

@@ -23,6 +23,7 @@ from weft.fusion import kernels_of
 from weft.fusion.lower import kernels as lower_kernels
 from weft.fusion.plan import plan_cache
 from weft.fusion.plan.steps import SizeSpecialization
+from weft.fusion.run import planning
 
 RNG = np.random.default_rng(7)
 
@@ -349,7 +350,7 @@ def forget(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
         monkeypatch.setattr(plan_cache, "_known", type(plan_cache._known)())
 
     if request.param == "any sizes":
-        monkeypatch.setattr(plan_cache, "may_be_special", lambda *args, **kwargs: SizeSpecialization(False, False))
+        monkeypatch.setattr(planning, "_may_be_special", lambda form: SizeSpecialization(False, False))
         return lambda: None
     return new
 

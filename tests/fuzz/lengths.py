@@ -133,10 +133,10 @@ def compared(trouble: list[str]) -> Iterator[None]:
         return plan
 
     pending: list[Any] = []
-    traced = plan_cache.trace_plan
+    traced = planning.trace_plan
     with (
         mock.patch.object(plan_cache, "find", find),
-        mock.patch.object(plan_cache, "trace_plan", trace),
+        mock.patch.object(planning, "trace_plan", trace),
         mock.patch.object(plan_cache, "is_worth_keeping", lambda form, at_once: keep(form, at_once=True)),
         mock.patch.object(plan_cache, "AT_ONCE", plan_cache.NODES),
         mock.patch.object(planning, "obtain_kernels", general),

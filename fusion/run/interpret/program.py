@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
-from weft.codegen import machine_of, order_target
+import weft.codegen as codegen  # (its names load when they are used)
 from weft.fusion.graph.expr import Expr, topological
 from weft.fusion.plan.live_graph import LiveGraph
 from weft.fusion.run.interpret import maps, moves, reductions, variances
 from weft.fusion.run.reduce_arrays import NeedsKernelError
+from weft.fusion.run.stored_loops import compiler
 from weft.runtime import Device
 
 
@@ -67,12 +67,12 @@ class ReductionOrders:
     @property
     def target(self) -> Any:
         """The target whose kernels determine the order of reductions."""
-        return order_target() if self.device.name == "cpu" else self.device.target
+        return codegen.order_target() if self.device.name == "cpu" else self.device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
         """Predict a compiled plan: return the set of values that it would store in memory, and the set of reductions that it may inline."""
         if self.rules is None:
-            rules = import_module("weft.fusion.plan.materialized_values")  # (loads the code generator)
+            rules = compiler()  # (loads the code generator)
             short = rules.find_short(self.order, set(self.outputs))
             self.rules = rules.choose_materialized(self.order, self.outputs), short
         return self.rules
@@ -89,7 +89,7 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
     needed = set(order)
     outputs = list(dict.fromkeys([*roots, *(v for v in graph.versions if v in needed)]))
     kept = [v for v in graph.versions if v not in needed]
-    found = {} if any_order or machine_of(device).is_gpu else variances.find_variances(order, graph.origins)
+    found = {} if any_order or reductions.has_gpu_schedules(device) else variances.find_variances(order, graph.origins)
     order, operands = _without_intermediates(order, outputs, found)
     users: dict[Expr, list[Expr]] = {node: [] for node in order}
     for node in order:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, host_has_masks, identity_of, machine_of, widened
+import weft.codegen as codegen  # (its names load when they are used)
+from weft.codegen import EXTREMES, OPS, dtype_kind, find_op, identity_of, widened
 from weft.fusion.graph.expr import ALWAYS_STORED, Expr, contiguous_strides, topological
 from weft.fusion.graph.index_map import decode_view
 from weft.fusion.graph.reduction_order import plain_tree
@@ -22,6 +23,7 @@ from weft.fusion.run.stored_loops import compiler
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
     from weft.fusion.run.interpret.program import ReductionOrders, ValueStep
+    from weft.runtime import Device
 
 # Maximum row length of scans by one thread (twice `lowering.SCAN_BLOCK`). Longer rows are shared by threads.
 SHARED_SCAN = 1 << 16
@@ -50,6 +52,12 @@ def operands_of(node: Expr) -> tuple[Expr, ...]:
     return operand.operands if operand.operands[0].shape == operand.shape else node.operands
 
 
+def has_gpu_schedules(device: Device) -> bool:
+    """Return whether a device runs the schedules of a GPU."""
+    # (the target of the CPU takes a few milliseconds to load)
+    return device.name != "cpu" and bool(device.target.machine.is_gpu)
+
+
 def choose_order(node: Expr, orders: ReductionOrders) -> Any:
     """Return the order in which a plan would combine the elements of a reduction.
 
@@ -59,7 +67,7 @@ def choose_order(node: Expr, orders: ReductionOrders) -> Any:
     # (two elements have only one order)
     if not rounds(node) or orders.any_order or node.operands[0].size <= 2 * node.size:
         return None
-    if machine_of(orders.device).is_gpu or (node.op == "multiply" and node.dtype.kind == "c"):
+    if has_gpu_schedules(orders.device) or (node.op == "multiply" and node.dtype.kind == "c"):
         raise NeedsKernelError
     (operand,) = node.operands
     tree = None
@@ -97,7 +105,7 @@ def _outline(node: Expr, stored: Container[Expr], short: Container[Expr]) -> Any
 
 
 def _is_cut(operand: Expr, node: Expr, tree: Any) -> bool:
-    tree = plain_tree(operand.shape, node.attrs[0], host_has_masks()) if tree is None else tree
+    tree = plain_tree(operand.shape, node.attrs[0], codegen.host_has_masks()) if tree is None else tree
     return tree is None or bool(tree.block_length)
 
 
@@ -168,7 +176,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
     """If compiled kernels split each row of a scan among threads, and the order of the operations may affect the results, raise NeedsKernelError."""
-    if rounds(node) and (machine_of(orders.device).is_gpu or node.shape[node.attrs[0]] > SHARED_SCAN):
+    if rounds(node) and (has_gpu_schedules(orders.device) or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 
 

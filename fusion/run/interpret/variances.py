@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft.codegen import host_has_masks
+import weft.codegen as codegen  # (its names load when they are used)
 from weft.fusion.graph.expr import Expr, is_number
 from weft.fusion.graph.reduction_order import Tree, plain_tree
 from weft.fusion.run.interpret.reductions import is_regular
@@ -35,7 +35,7 @@ def find_variances(order: list[Expr], origins: Mapping[Expr, Expr]) -> dict[Expr
     for node in order:
         array = _shifted(node, origins) if node.kind == "reduce" and node.op == "add" else None
         if array is not None and is_regular(array, node.attrs[0]):
-            tree = plain_tree(array.shape, node.attrs[0], host_has_masks())
+            tree = plain_tree(array.shape, node.attrs[0], codegen.host_has_masks())
             if tree is not None and tree.block_length and not tree.outer:
                 found[node] = array, tree
     return found

@@ -15,7 +15,7 @@ from weft.codegen.schedules.table import SCHEDULES
 from weft.fusion.lower import kernels as kernel_cache
 from weft.fusion.plan import plan_cache, step_blocks, time_steps
 from weft.fusion.plan.steps import SizeSpecialization
-from weft.fusion.run import execute
+from weft.fusion.run import execute, planning
 
 
 def _softmax(x: Any, y: Any) -> Any:
@@ -88,7 +88,7 @@ def test_kernels_for_exact_sizes_have_the_bits_of_kernels_for_all_sizes(
             for exact in (False, True):
                 for cache in (execute._plans, plan_cache._known, kernel_cache._met):
                     cache.clear()  # type: ignore[attr-defined]
-                monkeypatch.setattr(plan_cache, "may_be_special", lambda form, exact=exact: SizeSpecialization(exact))
+                monkeypatch.setattr(planning, "_may_be_special", lambda form, exact=exact: SizeSpecialization(exact))
                 obtained.clear()
                 x, y = (wf.asarray(np.random.default_rng(k).random(shape, np.float32) * 7) for k in range(2))
                 found = program(x, y)

@@ -12,7 +12,7 @@ import pytest
 
 import weft as wf
 from tests.fusion.plan.test_plan_store import counts, forget
-from weft.fusion.run import execute
+from weft.fusion.run import execute, run_plan
 from weft.runtime import override
 
 pytestmark = pytest.mark.cpu
@@ -121,7 +121,7 @@ def test_an_interrupt_after_a_stream_was_set_apart(monkeypatch: pytest.MonkeyPat
     x, other = rng.random(N), theirs.random(N)
     y = x * 2
     found: list[Any] = []
-    original = execute.execute
+    original = run_plan.execute
 
     def again(plan: Any, epoch: Any, assign_results: Any, shown: bool) -> None:
         def twice(plan: Any, table: Any) -> None:
@@ -131,7 +131,7 @@ def test_an_interrupt_after_a_stream_was_set_apart(monkeypatch: pytest.MonkeyPat
 
         original(plan, epoch, twice, shown)
 
-    monkeypatch.setattr(execute, "execute", again)
+    monkeypatch.setattr(run_plan, "execute", again)
     wf.evaluate(y)
     assert found and x._storage.epoch is found[0]
     np.testing.assert_array_equal(np.asarray(x), other)

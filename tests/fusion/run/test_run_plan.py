@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.fusion.run import execute
+from weft.fusion.run import run_plan
 from weft.fusion.run.host_calls import call_host
 from weft.runtime import Listening, override
 
@@ -59,7 +59,7 @@ def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.Monke
         product = x.reshape(300, 300) @ a
         x[1::2] = product[0, 0]
         with monkeypatch.context() as patch:
-            patch.setattr(execute, "call_host", fail)
+            patch.setattr(run_plan, "call_host", fail)
             with pytest.raises(MemoryError):
                 wf.evaluate(x, product)
         np.testing.assert_array_equal(x[:4].numpy(), [1, 150, 1, 150])
@@ -88,13 +88,13 @@ def test_a_listener_may_leave_during_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
         for _ in range(3):  # (kernels are prepared after the first runs)
             Listening.add(listener)
             with monkeypatch.context() as patch:
-                patch.setattr(execute, "call_host", call)
+                patch.setattr(run_plan, "call_host", call)
                 np.testing.assert_array_equal(np.asarray(a @ a * 2 + 1), 601)
 
 
 @pytest.mark.parametrize("started", [False, True])
 def test_a_launch_that_is_interrupted_runs_once(started: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    launch, interrupts, listener = execute._launch, [KeyboardInterrupt()], Heard()
+    launch, interrupts, listener = run_plan._launch, [KeyboardInterrupt()], Heard()
 
     def stopped(*arguments: Any) -> None:
         if started or not interrupts:
@@ -107,7 +107,7 @@ def test_a_launch_that_is_interrupted_runs_once(started: bool, monkeypatch: pyte
         wf.evaluate(x)
         x[1:] += 1  # (in place: after an interrupt, the plan goes on)
         Listening.add(listener)
-        monkeypatch.setattr(execute, "_launch", stopped)
+        monkeypatch.setattr(run_plan, "_launch", stopped)
         try:
             with pytest.raises(KeyboardInterrupt):
                 wf.evaluate(x)

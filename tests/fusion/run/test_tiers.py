@@ -26,7 +26,7 @@ from weft.codegen import pipeline
 from weft.codegen.llvm import host
 from weft.fusion.lower import kernels
 from weft.fusion.lower import lowering as lower
-from weft.fusion.plan import horizontal_fusion, merge_groups, plan_cache, schedule
+from weft.fusion.plan import horizontal_fusion, merge_groups, plan_cache, schedule, traced_plans
 from weft.fusion.run import expanded_ops, planning, tiers
 from weft.runtime import override
 
@@ -136,7 +136,7 @@ def test_forms_with_equal_hashes_have_costs_of_their_own() -> None:
 
 # -- fallback to the interpreter ----------------------------------------------------------------
 
-PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, plan_cache
+PLANNERS = planning, horizontal_fusion, merge_groups, schedule, kernels, lower, plan_cache, traced_plans
 COMPILERS = import_module("weft.codegen.obtain"), import_module("weft.codegen.compile"), pipeline, host
 
 
