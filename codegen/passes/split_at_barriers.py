@@ -162,7 +162,7 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Split a kernel at its barriers as in `made`, but let the threads share each variable that has the same value in all of them.
+    """Improve the split `made` of a kernel at its barriers: a variable that has the same value in all threads is shared by them.
 
     This concerns only variables that outlive a run (the code between two barriers). Such a variable, for example the
     distance in a scan, then needs no array with one element per thread. If there is no such variable, or if the new

@@ -56,7 +56,7 @@ ANY_SIZE, LARGEST = 3, 40  # two bits, and the shift for which they stand
 
 
 def shifts_of_function(name: str) -> int:
-    """Return, for every dtype, the power of 2 that multiplies a function's element limit. One integer packs all exponents, in two bits each."""
+    """Return an integer that contains, in two bits per dtype, an exponent of 2. The power of 2 multiplies a function's limit of elements."""
     return _SHIFTS if name in _MOVING or name in _SHIFTED else 0
 
 

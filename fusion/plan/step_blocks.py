@@ -67,7 +67,7 @@ def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVect
 
 
 def iteration_range(blocked: BlockedSteps) -> tuple[int, int]:
-    """Return the range of a block's row loop: its start relative to the block's first row, and its length minus the block's number of rows."""
+    """Return the row at which a block's row loop starts, relative to the block's first row, and by how much its iterations outnumber the block's rows."""
     spans = [(step.lag - step.low[0], step.lag + step.high[0]) for step in blocked.steps]
     spans += [(-low, high) for low, high in (_halo(blocked, node, 0) for node in blocked.outside)]
     first = min(low for low, _ in spans)

@@ -354,7 +354,7 @@ def _trouble(probe: Probe, function: Any, arguments: list[Any], launch: Any, dev
 
 
 def judge(error: weft.KernelError) -> str:
-    """Return a description of the KernelError if it is undocumented, or "" if kernels may raise it.
+    """Return "" for an error that the documentation allows. For any other KernelError, return a description of the error.
 
     An internal error is undocumented, and so is an error without a source line, unless it is about the launch.
     """
