@@ -8,18 +8,17 @@ sum needs to know how a result was computed, and uses `LiveGraph.origins`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weft.fusion.graph.expr import Expr, topological
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class LiveGraph:
+class LiveGraph(NamedTuple):
     """The expressions of an evaluation, with inputs in place of values that are in memory."""
 
     versions: list[Expr]
     # leaf that holds a reduction, or a reduction divided by a constant -> this expression
-    origins: dict[Expr, Expr] = field(default_factory=dict)
+    origins: dict[Expr, Expr]
 
 
 def reduction_of(node: Expr) -> Expr | None:

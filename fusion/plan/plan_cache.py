@@ -13,9 +13,8 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from weft.codegen import is_host_described
 from weft.fusion.graph.expr import Expr, topological
@@ -40,8 +39,7 @@ MOST_KERNELS = 4
 NODES = 4096
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Form:
+class Form(NamedTuple):
     """The structure of a graph without its sizes, strides, offsets and most constants.
 
     `key` is equal for all graphs of the form, `nodes` contains the nodes of the graph, operands first, and `encoder`
@@ -53,13 +51,14 @@ class Form:
     encoder: SizeEncoder
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FormPlans:
     """The cached plans for one graph structure."""
 
-    templates: list[PlanRecord] = field(default_factory=list)
-    traceable: bool = True  # whether the sizes can be traced
-    kernels: int = 0  # number of compiled kernels
+    traceable = True  # whether the sizes can be traced
+    kernels = 0  # number of compiled kernels
+
+    def __init__(self, templates: list[PlanRecord]) -> None:
+        self.templates = templates
 
 
 _known: OrderedDict[Any, FormPlans] = OrderedDict()
@@ -237,7 +236,7 @@ def is_worth_keeping(form: Form, *, at_once: bool) -> bool:
         return known.traceable and sum(template.exact is None for template in known.templates) < VARIANTS
     if len(form.nodes) > NODES:
         return False
-    _note_form(form, FormPlans())
+    _note_form(form, FormPlans([]))
     return at_once and len(form.nodes) <= AT_ONCE
 
 
@@ -254,4 +253,4 @@ def add(form: Form, device: Device, record: PlanRecord) -> None:
 def give_up(form: Form) -> None:
     """Mark a graph structure as untraceable. Its later plans are valid only for exact sizes."""
     with _lock:
-        _known.setdefault(form.key, FormPlans()).traceable = False
+        _known.setdefault(form.key, FormPlans([])).traceable = False

@@ -126,7 +126,7 @@ def _find_or_make(evaluation: Evaluation) -> Plan | None:
 
 
 def _graph_of(epoch: Epoch, versions: list[Expr]) -> LiveGraph:
-    return make_graph(versions, epoch.results) if epoch.results else LiveGraph(versions[:])
+    return make_graph(versions, epoch.results) if epoch.results else LiveGraph(versions[:], {})
 
 
 def _find_form(device: Device, graph: LiveGraph, wanted: tuple[int, ...] | None) -> tuple[LiveGraph, plan_cache.Form]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,6 @@ NOTED = 0.125
 _OUTSIDE = (MemoryError, DeviceMismatchError, DeviceLostError, SettingError)
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class FormCost:
     """The costs of interpreting and of compiling graphs of one structure, in seconds."""
 

@@ -159,8 +159,8 @@ def _from_system(size: int) -> HostBlock:
         address = ctypes.addressof(raw)  # type: ignore[arg-type]
         return HostBlock((raw, mapped), -(-address // HUGE) * HUGE + _next_colour(), size)
     colour = _next_colour() if size >= COLOURED else 0
-    plain = ctypes.create_string_buffer(size + ALIGNMENT + colour)
-    address = ctypes.addressof(plain)
+    plain = np.empty(size + ALIGNMENT + colour, np.uint8)  # (ctypes would fill it with zeros)
+    address = plain.__array_interface__["data"][0]
     return HostBlock(plain, -(-address // ALIGNMENT) * ALIGNMENT + colour, size)
 
 

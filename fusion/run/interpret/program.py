@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import weft.codegen as codegen  # (its names load when they are used)
 from weft.fusion.graph.expr import Expr, topological
@@ -19,8 +19,7 @@ from weft.fusion.run.stored_loops import compiler
 from weft.runtime import Device
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class ValueStep:
+class ValueStep(NamedTuple):
     """A step of an interpreted program, which computes one value from other values."""
 
     node: Expr
