@@ -91,7 +91,7 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether a division of `number` by a float16 number, or the reverse, needs no code for extreme magnitudes.
+    """Return whether neither `number / x` nor `x / number`, where x is a float16 number, needs code for extreme magnitudes.
 
     True for 0, infinities and NaN, and for magnitudes from 2^-50 to 2^50.
     """

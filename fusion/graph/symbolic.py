@@ -220,7 +220,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the parts of a sympy expression that must be written before the expression."""
+        """Return the subexpressions of a sympy expression whose instructions come before its own."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):

@@ -176,7 +176,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a CPU. Return whether it pays to merge both reductions into one kernel."""
+    """Decide whether to merge a row reduction and a column reduction into one CPU kernel. If so, set the sizes of the blocks into which it splits them."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)

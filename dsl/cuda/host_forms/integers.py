@@ -38,7 +38,7 @@ def select_bytes(x: int, y: int, selector: int) -> np.int32:
 
 
 def multiply_24(x: int, y: int) -> int:
-    """Return the lower 32 bits of the product of two integers, each given by its lower 24 bits."""
+    """Multiply the lower 24 bits of two integers, and return the lower 32 bits of the product."""
     return ((x << 8) >> 8) * ((y << 8) >> 8)
 
 

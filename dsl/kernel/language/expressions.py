@@ -511,7 +511,7 @@ def set_item(frame: FunctionFrame, owner: object, index: Any, value: object, nod
 
 
 def set_attribute(frame: FunctionFrame, held: Any, owner: ast.expr, name: str, value: object) -> None:
-    """Compile the assignment of `value` to the attribute `name`. The syntax node `owner` is the object's expression, and `held` is the object."""
+    """Compile the assignment of `value` to the attribute `name` of the object `held`. The syntax node `owner` is the expression of this object."""
     c = frame.compiler
     if isinstance(held, RecordValue):
         arrays.set_field(c, held, name, value)
