@@ -176,7 +176,7 @@ def _nests(found: RowsAndColumns) -> list[Nest] | None:
 
 
 def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
-    """Decide whether to merge a row reduction and a column reduction into one CPU kernel. If so, set the sizes of the blocks into which it splits them."""
+    """Choose the block sizes of a CPU kernel that computes a row reduction and a column reduction. Return whether such a merged kernel pays off."""
     nests = _nests(found)
     if nests is None or not all(
         order_alone(p.task, machine).across is (part is found.columns)
@@ -196,7 +196,7 @@ def _split_both(found: RowsAndColumns, machine: Machine) -> bool:
 
 
 def _split_for_gpu(found: RowsAndColumns, machine: Machine) -> bool:
-    """Split rows and columns into blocks for a GPU. Return whether it pays to merge both reductions into one kernel.
+    """Choose the block sizes of a GPU kernel that computes a row reduction and a column reduction. Return whether such a merged kernel pays off.
 
     A warp or a thread block reduces each row, and keeps column accumulators in registers. In a block of rows, each of
     `apart` parts processes every `apart`-th row.
