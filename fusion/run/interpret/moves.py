@@ -106,7 +106,7 @@ def _flat_position(terms: Any, indices: list[Any], shape: tuple[int, ...], of: t
     `of` is the shape of the indexed array. The result has the shape `shape`. A single term already counts elements in C
     order.
     """
-    strides = contiguous_strides(of) if len(terms) > 1 else (1,)
+    strides = contiguous_strides(of) if len(terms) != 1 else (1,)
     parts = zip(strides, _positions(terms, indices, shape), strict=True)
     return np.broadcast_to(sum(part if step == 1 else part * step for step, part in parts), shape)
 

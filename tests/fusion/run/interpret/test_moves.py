@@ -80,3 +80,12 @@ def test_scatters_of_bfloat16_need_a_kernel() -> None:
             total = wf.asarray(np.zeros(100, bfloat16)) * 1
             wf.add.at(total, wf.asarray(np.arange(100)), wf.asarray(np.ones(100, bfloat16)))
             assert (np.asarray(total) == 1).all()
+
+
+@pytest.mark.parametrize("mode", ["always", "never"])
+def test_masks_of_numbers(mode: str) -> None:
+    x = np.array(1.5)
+    with wf.device("simt"), override(interpret=mode, immediate=0):
+        y = wf.asarray(x)
+        for mask in (y > 1, y > 2):
+            np.testing.assert_array_equal(np.asarray(y[mask]), x[np.asarray(mask)], strict=True)
