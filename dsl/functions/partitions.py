@@ -45,7 +45,12 @@ def _partition(row: np.ndarray, ranks: Sequence[int]) -> None:
         return
     middle = len(ranks) // 2
     rank = ranks[middle]
-    row.partition(rank)
+    last = rank == len(row) - 1
+    if last or rank == 0:  # (a search for an extreme is much faster than a partition, even than one in vector code)
+        found = row.argmax() if last else row.argmin()
+        row[rank], row[found] = row[found], row[rank]
+    if not last and (rank or row[0] != row[0]):  # (NaN comes last)
+        row.partition(rank)
     _partition(row[:rank], ranks[:middle])
     _partition(row[rank + 1 :], [later - rank - 1 for later in ranks[middle + 1 :]])
 

@@ -8,6 +8,7 @@ from the mean of the whole array are never computed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from weft.fusion.graph.expr import Expr, is_number
 from weft.fusion.graph.reduction_order import Tree, plain_tree
 from weft.fusion.run.interpret.reductions import is_regular
 from weft.fusion.run.reduce_arrays import reduce_rows
+from weft.runtime import run_calls, thread_count
 
 if TYPE_CHECKING:
     from weft.fusion.run.interpret.frame import ValueFrame
@@ -80,14 +82,19 @@ def _sum_of_squares(array: np.ndarray, tree: Tree) -> Any:
     ]
     if whole < array.size:
         parts.append(array[whole:].reshape(1, -1))
-    columns = []
-    for part in parts:
-        total = reduce_rows(np.add, part, tree.first)
-        own = total / number(part.shape[1])
-        away = part - own[:, None]
-        distances = reduce_rows(np.add, away, tree.first)
-        squares = reduce_rows(np.add, np.multiply(away, away, out=away), tree.first)
-        columns.append((total, own, distances, squares, np.full(len(part), part.shape[1], array.dtype)))
+    columns: list[Any] = [None] * len(parts)
+
+    def add_up(k: int) -> None:
+        part = parts[k]
+        with np.errstate(all="ignore"):  # (the state of another thread)
+            total = reduce_rows(np.add, part, tree.first)
+            own = total / number(part.shape[1])
+            away = part - own[:, None]
+            distances = reduce_rows(np.add, away, tree.first)
+            squares = reduce_rows(np.add, np.multiply(away, away, out=away), tree.first)
+        columns[k] = total, own, distances, squares, np.full(len(part), part.shape[1], array.dtype)
+
+    run_calls([partial(add_up, k) for k in range(len(parts))], thread_count())
     totals, owns, distances, squares, counts = (np.concatenate(column) for column in zip(*columns, strict=True))
 
     def combined(sums: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.functions.partitions import LONG, with_fast_partitions
+from weft.dsl.functions.partitions import LONG, _Partitioned, with_fast_partitions
 
 N = 2 * LONG + 1
 DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "u1", "i1", "?")
@@ -72,3 +72,16 @@ def test_rows_in_special_orders(order: str) -> None:
         values = rows[order].astype(dtype)
         wanted = np.percentile(values, [0, 1, 50, 99.9, 100])
         np.testing.assert_array_equal(with_fast_partitions(np.percentile)(values, [0, 1, 50, 99.9, 100]), wanted)
+
+
+@pytest.mark.parametrize("ranks", [[0], [N - 1], [0, 1, N - 1], [0, 99, 100, N - 2, N - 1], [-1]])
+@pytest.mark.parametrize("missing", [0, 1, N - 1, N])
+def test_elements_at_ranks_are_sorted(ranks: list[int], missing: int) -> None:
+    values = np.random.default_rng(7).normal(size=N)
+    values[:missing] = np.nan
+    found = np.random.default_rng(8).permutation(values)
+    found.view(_Partitioned).partition(ranks)
+    wanted = np.sort(values)
+    np.testing.assert_array_equal(found[ranks], wanted[ranks])
+    for rank in ranks:
+        np.testing.assert_array_equal(np.sort(found[: rank % N]), wanted[: rank % N])
