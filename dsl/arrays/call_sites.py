@@ -105,6 +105,9 @@ def look_up(
         node = _look_up(key, epoch)
         if node is not None or not is_argument(code, at, op, 0 if way == REFLECTED else 1):
             return key, node
+    elif kind is bool:
+        key = (op, way, id(code), at, type(first), left, first._view, kind, second, *caller_key)
+        return key, _look_up(key, epoch)
     elif kind not in SLOT_TYPES:
         return None, None
     slotted = SlotKey((op, way, id(code), at, type(first), left, first._view, kind, len(epoch.slots), *caller_key))

@@ -24,7 +24,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Maximum length of a list of arrays in a memo key.
 LONGEST = 32
 # (NumPy integers are results of functions such as `unravel_index`, and are passed as shifts, axes and lengths.)
-_NAMED_BY_THEMSELVES = frozenset({int, str, bool, NoneType, EllipsisType, np.int64, np.int32})
+_NAMED_BY_THEMSELVES = frozenset({int, str, bool, type, NoneType, EllipsisType, np.int64, np.int32})
 
 
 def memoized(function: Function) -> Function:
@@ -92,7 +92,7 @@ def describe(value: Any, named: list[Any], epoch: Epoch, where: Location) -> boo
     if kind is tuple or kind is list:
         named += (kind, len(value))
         return len(value) <= LONGEST and all(describe(item, named, epoch, where) for item in value)
-    if isinstance(value, (type, np.dtype)):
+    if isinstance(value, np.dtype):
         named.append(value)
         return True
     return False

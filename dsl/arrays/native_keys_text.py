@@ -26,10 +26,13 @@ SLICE = 16  # offset of the start, stop and step in a slice object
 MOST = 48  # maximum number of parts of a key
 FUNCTIONS = (
     "PyEval_GetFrame PyFrame_GetCode PyFrame_GetLasti PyObject_Vectorcall PyFloat_AsDouble PyList_Size "
-    "PyList_Append PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
+    "PyList_Append PyList_AsTuple PyTuple_New PyTuple_SetItem PyTuple_Pack PyTuple_Size PyLong_FromVoidPtr PyDict_GetItemWithError "
     "PyDict_SetItem PyNumber_Add PyDict_Size PyType_GenericAlloc Py_IncRef PyErr_Clear"
 ).split()
-_TYPES = (Array, Scalar, Storage, float, np.float64, int, bool, str, NoneType, EllipsisType, slice, tuple)
+# NumPy scalar types whose values become kernel arguments. (Python handles the less frequent ones in `SLOT_TYPES`.)
+_SLOTTED = (np.float64, np.float32, np.int64, np.int32)
+_PYTHON = (float, int, bool, str, type, NoneType, EllipsisType, slice, tuple, list)
+_TYPES = (Array, Scalar, Storage, *_SLOTTED, *_PYTHON)
 # Objects that all native recorders share. `OWN` lists those of each recorder: the op (None for a ufunc's own op), the
 # form of its operands, the action on a memoized expression, and the Python function.
 SHARED: dict[str, Any] = {
@@ -56,10 +59,10 @@ OWN = ("op", "way", "does", "function")
 # this limit, up to which Python may execute a function immediately (see `small_work.immediate_bytes`).
 WORDS = ("immediate", "most")
 # Objects to which a call holds references until it ends.
-_HELD = "code at number epoch alone row operand key slotted node kind value storage".split()
+_HELD = "code at number epoch alone row operand key slotted node kind value storage listed".split()
 _BINDING = "address slot name leaf first total".split()  # ... while an operand is bound
 # Types whose values become parts of a key.
-_PLAIN = dict.fromkeys(("NoneType", "bool", "str", "ellipsis"), "plain")
+_PLAIN = dict.fromkeys(("NoneType", "bool", "str", "type", "ellipsis"), "plain")
 # Length of the memo key of an operator with a number as its second operand.
 WITH_NUMBER = 9
 
@@ -153,8 +156,9 @@ class KeyText(ObjectText):
         self._go_through(t.at(cursor, 1), t.new(f"sub i64 {left}, 1"))
         kind = self._type(thing)
         self._push(kind)
-        own = {"Array": "array", "Scalar": "array", "float": "float", "int": "number", "float64": "numpy"}
-        self._branch_on_type("kind", kind, {**own, "slice": "slice", "tuple": "tuple", **_PLAIN})
+        own = {"Array": "array", "Scalar": "array", "float": "float", "int": "number"}
+        own |= dict.fromkeys([each.__name__ for each in _SLOTTED], "numpy")
+        self._branch_on_type("kind", kind, {**own, "slice": "slice", "tuple": "tuple", "list": "list", **_PLAIN})
         self._describe_number(thing)
         t.label("slice")
         for k in range(3):
@@ -163,12 +167,22 @@ class KeyText(ObjectText):
             self._branch_on_type(f"slice.{k}", self._type(part), own)
             t.label(f"part.{k}")
             self._push(part)
-        t.jump("next", "tuple")
+        t.jump("next", "list")
+        length = self._call("i64", "PyList_Size", f"ptr {thing}")
+        t.enter_if(f"icmp sle i64 {length}, {MOST}", "short.list", "slow")
+        self._decrement_reference(t.load(self._held["listed"], 0, "ptr"))
+        # (a copy, because the original may change while its items are described)
+        listed = self._keep("listed", "listed", self._call("ptr", "PyList_AsTuple", f"ptr {thing}"))
+        t.do("br label %items")
+        t.label("tuple")
+        t.do("br label %items")
+        t.label("items")
+        items = t.new(f"phi ptr [ {listed}, %listed ], [ {thing}, %tuple ]")
         t.enter_if(f"icmp slt i64 {t.load(self._left_outside, 0)}, 0", "inside", "slow")
         t.do(f"store ptr {t.load(self._cursor, 0, 'ptr')}, ptr {self._outer}")
         t.store(t.load(self._left, 0), self._left_outside, 0)
-        count = self._call("i64", "PyTuple_Size", f"ptr {thing}")
-        self._go_through(t.new(f"getelementptr i8, ptr {thing}, i64 {TUPLE_ITEMS}"), count)
+        count = self._call("i64", "PyTuple_Size", f"ptr {items}")
+        self._go_through(t.new(f"getelementptr i8, ptr {items}, i64 {TUPLE_ITEMS}"), count)
         size = self._check(self._call("ptr", "PyLong_FromLongLong", f"i64 {count}"), "sized", "leave")
         self._push(size, shared=False)
         t.jump("next", "array")

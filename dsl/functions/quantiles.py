@@ -52,7 +52,7 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     np.float64(3.0)
     """
     if not is_sorted_here(a, None):
-        return on_host(with_fast_partitions(np.median), a, axis, out, overwrite_input, keepdims)
+        return on_host(with_fast_partitions(np.median), a, axis, out, False, keepdims)
     with device(a.device):
         rows = _rows(a, axis)
         n = rows.shape[-1]
@@ -69,7 +69,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
     np.float64(2.0)
     """
     if not is_sorted_here(a, None, "iuf"):
-        return on_host(with_fast_partitions(np.nanmedian), a, axis, out, overwrite_input, keepdims=keepdims)
+        return on_host(with_fast_partitions(np.nanmedian), a, axis, out, False, keepdims=keepdims)
     with device(a.device):
         rows = _rows(a, axis)
         count = _count(rows)
@@ -99,7 +99,7 @@ def _quantiles(name: str, whole: int, numbers_only: bool) -> Callable[..., Any]:
         here = is_sorted_here(a, None, "iuf") and not is_bfloat16(a.dtype)
         if weights is not None or not here or method not in _METHODS:
             theirs = with_fast_partitions(getattr(np, name))
-            return on_host(theirs, a, q, axis, out, overwrite_input, method, keepdims, weights=weights)
+            return on_host(theirs, a, q, axis, out, False, method, keepdims, weights=weights)
         shares = np.asarray(q)
         if whole != 1:
             shares = np.true_divide(shares, whole)

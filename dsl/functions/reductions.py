@@ -95,7 +95,9 @@ def reduce(
     is_masked = where is not True and where is not _NO_VALUE
     if not _is_scannable(op, kind) or (kind.kind == "c" and op in ("maximum", "minimum")):
         plain = not is_masked and not has_initial and kind == node.dtype and kind.kind == "c"
-        if plain and axes and node.size and op in ("maximum", "minimum"):
+        # (the kernels read a complex array four times; NumPy's loop reads it once)
+        recorded = plain and is_gpu((recording.epoch or current_epoch()).device)
+        if recorded and axes and node.size and op in ("maximum", "minimum"):
             return _return_result(op, _find_complex(op, node, axes, keep), out, casting="unsafe")
         options: dict[str, Any] = {"axis": axis, "keepdims": keep}
         options |= {"initial": initial} if has_initial else {}
@@ -286,6 +288,7 @@ all = _truth("logical_and", "all")
 any = _truth("logical_or", "any")
 
 
+@memoized
 def count_nonzero(a: ArrayLike, axis: ShapeLike | None = None, *, keepdims: bool = False) -> Any:
     """Count the nonzero elements.
 

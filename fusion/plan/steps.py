@@ -129,6 +129,8 @@ class Plan:
     leaves: list[int] = field(default_factory=list, init=False)
     leaf_sizes: list[int] = field(default_factory=list, init=False)
     patience: int = field(default=0, init=False)  # runs until kernels for the exact sizes are compiled; 0: never
+    # the number of pending values of the last run, and its single operation (see `evaluate._find_alone`)
+    alone: Any = field(default=None, init=False)
 
 
 # (the scalar's own bytes, at the low end of a slot)

@@ -164,16 +164,21 @@ def _run(
     epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: Callable[..., None]
 ) -> None:
     """Run the plan of a recording. If it has a single call that NumPy executes faster, note the call site, so that NumPy executes the next call."""
-    lone = _operation_alone(epoch) if len(epoch.pending) <= _FEW else None
-    interpreted = STATISTICS.interpreted
+    few, interpreted, alone = len(epoch.pending) <= _FEW, STATISTICS.interpreted, None
+
+    def look_and_assign(plan: Plan, table: list[Any]) -> None:
+        nonlocal alone
+        alone = alone or _find_alone(epoch, plan)
+        assign_results(plan, table)
+
     try:
-        run(epoch, versions, wanted, assign_results)
+        run(epoch, versions, wanted, look_and_assign if few else assign_results)
     except OutOfMemoryError as error:  # (the frames in its traceback hold the plan's memory)
         raise error.with_traceback(None) from None
-    if lone is not None:
-        faster = is_faster_compiled(lone[1])
+    if alone is not None:
+        faster = is_faster_compiled(alone[1])
         if not faster or STATISTICS.interpreted > interpreted:  # (NumPy takes less time than interpretation)
-            note_alone(lone[0], waits=faster)
+            note_alone(alone[0], waits=faster)
 
 
 def _live_and_wanted(
@@ -198,6 +203,14 @@ def _live_and_wanted(
 
 # Maximum number of pending values of a recording for which `_operation_alone` is called.
 _FEW = 4
+
+
+def _find_alone(epoch: Epoch, plan: Plan) -> tuple[Site, Expr] | None:
+    """Return the result of `_operation_alone`, which is kept with the plan for recordings with equally many pending values."""
+    if plan.alone is None or plan.alone[0] != len(epoch.pending):
+        plan.alone = len(epoch.pending), _operation_alone(epoch)
+    result: tuple[Site, Expr] | None = plan.alone[1]
+    return result
 
 
 def _operation_alone(epoch: Epoch) -> tuple[Site, Expr] | None:

@@ -28,7 +28,7 @@ CALLS, MOST_CALLS = 32, 1024  # initial and maximum number of calls between two 
 _TRIED = -1  # number of remaining calls that marks a site whose last call was recorded
 # Number of bytes, per element of the limit of immediate operations. If an operation reads and writes more bytes (than a
 # core's cache holds), a compiled kernel on two threads takes less time than NumPy.
-_BYTES = 80
+_BYTES = 96
 # Seconds of NumPy's loop from which a kernel takes less time, whatever the number of bytes.
 _SLOW = 200e-6
 _SAMPLE = 1 << 14  # number of elements with which the loop is timed

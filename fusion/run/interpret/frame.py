@@ -21,9 +21,10 @@ from weft.runtime import get_device, thread_count
 class Interpreted:
     """A stand-in for `Plan` in interpreted runs, which have no plan. `evaluate_epoch` reads its attributes."""
 
-    __slots__ = ("complete", "handed", "outputs")
+    __slots__ = ("alone", "complete", "handed", "outputs")
 
     def __init__(self, program: Program, versions: list[Expr]) -> None:
+        self.alone = None
         self.handed = program.handed
         self.complete = -1 not in program.handed
         self.outputs = [(v, slot) for v, slot in zip(versions, program.handed, strict=True) if slot >= 0]

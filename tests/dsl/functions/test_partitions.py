@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft as wf
-from weft.dsl.functions.partitions import LONG, _Partitioned, with_fast_partitions
+from weft.dsl.functions.partitions import LONG, SAMPLE, _Selecting, with_fast_partitions
 
 N = 2 * LONG + 1
 DTYPES = ("f8", "f4", "f2", "i8", "i4", "i2", "u1", "i1", "?")
@@ -80,8 +80,21 @@ def test_elements_at_ranks_are_sorted(ranks: list[int], missing: int) -> None:
     values = np.random.default_rng(7).normal(size=N)
     values[:missing] = np.nan
     found = np.random.default_rng(8).permutation(values)
-    found.view(_Partitioned).partition(ranks)
-    wanted = np.sort(values)
-    np.testing.assert_array_equal(found[ranks], wanted[ranks])
-    for rank in ranks:
-        np.testing.assert_array_equal(np.sort(found[: rank % N]), wanted[: rank % N])
+    found.view(_Selecting).partition(ranks)
+    np.testing.assert_array_equal(found[ranks], np.sort(values)[ranks])
+
+
+@pytest.mark.parametrize("shift", [0, 1, -1])
+def test_unrepresentative_samples(shift: int) -> None:
+    """Test rows in which the wanted elements are not between the bounds from the sample."""
+    values = np.random.default_rng(9).normal(size=8 * SAMPLE + 1)
+    values[:: len(values) // SAMPLE] = 100 * shift
+    wanted = np.percentile(values, [10, 50, 90])
+    np.testing.assert_array_equal(with_fast_partitions(np.percentile)(values, [10, 50, 90]), wanted)
+
+
+def test_input_is_not_overwritten() -> None:
+    values = np.random.default_rng(9).normal(size=N)
+    x = wf.asarray(values)
+    assert wf.median(x, overwrite_input=True) == np.median(values)
+    np.testing.assert_array_equal(np.asarray(x), values)

@@ -62,11 +62,15 @@ def test_complex_extremes_on_a_gpu_keep_the_signs_of_zeros(name: str) -> None:
             )
 
 
+@pytest.mark.parametrize("device", ["cpu", "simt"])
 @pytest.mark.parametrize("axis", [(0, 1), (1, 0), (-1, 0)])
-def test_the_first_nan_of_complex_numbers_does_not_depend_on_the_order_of_axes(axis: tuple[int, int]) -> None:
+def test_the_first_nan_of_complex_numbers_does_not_depend_on_the_order_of_axes(
+    axis: tuple[int, int], device: str
+) -> None:
     values = np.zeros((3, 4), np.complex128)
     values[0, 2], values[1, 0] = complex(1, np.nan), complex(2, np.nan)
-    assert np.asarray(wf.max(wf.asarray(values), axis)).real == np.max(values, axis).real == 1
+    with wf.device(device):
+        assert np.asarray(wf.max(wf.asarray(values), axis)).real == np.max(values, axis).real == 1
 
 
 @pytest.mark.parametrize("immediate", [0, 16384])
