@@ -197,7 +197,9 @@ class Sides:
                 quiet = 0 if busy else quiet + 1
 
     def attempt(self, name: str, times: int, save: str = "") -> dict[str, Any] | None:
-        """Let a worker process call an implementation `times` times, and return the worker's answer.
+        """Let a worker process call an implementation repeatedly, and return the worker's answer.
+
+        `times` is the number of calls.
 
         If a call fails, end the process and return None.
         """

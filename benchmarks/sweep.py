@@ -97,7 +97,7 @@ def measure_case(case: Case, elements: int, turns: int) -> Found | None:
                 return result
 
             problem = difference(as_numpy(ours()), expected, largest)
-            warm_up(ours)
+            warm_up(ours, "interpreted")
             result = operation(wf, a, b, further)
             if is_weft(result):  # (the loops below time what a program contains)
 

@@ -147,7 +147,7 @@ class _Verifier:
     # -- blocks ---------------------------------------------------------------------------
 
     def block(self, block: Block, ends: bool) -> Operation | None:
-        """Check a block, and return the `yield` or `leave` at its end, or None if it has another end."""
+        """Check a block. Return its last operation if that is a `yield` or `leave`, otherwise None."""
         last = None
         for operation in block.operations:
             if last is not None:

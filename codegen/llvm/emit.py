@@ -39,7 +39,7 @@ class Emitter(ValueEmitter, MemoryEmitter, LoopEmitter, ControlEmitter):
         return "\n".join(parts)
 
     def operation(self, operation: Operation) -> None:
-        """Emit one operation of kernel IR. The dialect emits operations that have a target-specific form."""
+        """Emit one operation of kernel IR. If the operation has a target-specific form, the dialect emits it."""
         if self.dialect.operation(self, operation):
             return
         structural = _STRUCTURAL.get(operation.opcode)

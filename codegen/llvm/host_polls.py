@@ -55,7 +55,7 @@ class InterruptPolls(NoPolls):
             emitter.do(f"store i32 {INTERVAL}, ptr {self._left}, align 4")
 
     def _may_last(self, body: Block) -> bool:
-        """Return whether an iteration may take long or leave the loop. LLVM vectorizes no loop with such iterations."""
+        """Return whether an iteration may take a long time, or may leave the loop. LLVM vectorizes no loop with such iterations."""
         for operation in body.operations:
             name = operation.opcode
             if name in ("repeat", "leave") or name in SYNCHRONIZATION:

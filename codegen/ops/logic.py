@@ -60,7 +60,7 @@ def _number_extreme(strict: str, b: KernelBuilder, x: Value, y: Value) -> Value:
 
 
 def _extreme_op(name: str, strict: str, doc: str) -> OpDef:
-    """Return an op that selects the smaller operand if `strict` is "less", or the larger one if it is "greater"."""
+    """Return an op that selects the smaller operand if the comparison `strict` is "less", or the larger operand if it is "greater"."""
     ignores_nan, word = name.startswith("f"), "min" if strict == "less" else "max"
     return OpDef(
         name,

@@ -35,7 +35,7 @@ def _ffs(b: KernelBuilder, x: Value) -> Value:
 
 
 def _of_pi(quarter: int, b: KernelBuilder, x: Value) -> Value:
-    """Expand ``sin(pi * (x + quarter / 2))`` into simpler operations, with exact argument reduction."""
+    """Emit ``sin(pi * x)``, or ``cos(pi * x)`` if `quarter` is 1, with exact argument reduction."""
     operand, half, quad = x, b.constant(0.5, x.type), b.constant(4, x.type)
     whole = b.op("rint", b.op("multiply", x, half))  # number of whole turns
     x = b.op("subtract", x, b.op("add", whole, whole))

@@ -91,7 +91,9 @@ def _casts_from(kernel: Kernel, kinds: str) -> set[Value]:
 
 
 def _is_moderate(number: float) -> bool:
-    """Return whether neither `number / x` nor `x / number`, where x is a float16 number, needs code for extreme magnitudes.
+    """Let x be any float16 number.
+
+    Return whether `number / x` and `x / number` can both be computed without code for extreme magnitudes.
 
     True for 0, infinities and NaN, and for magnitudes from 2^-50 to 2^50.
     """

@@ -284,7 +284,7 @@ class _Effects(FactWalk):
         self.common: Facts | None = None
 
     def facts_of(self, run: Run, entry: Facts) -> Facts:
-        """Return the inequalities that are true whenever the code between two barriers (`run`) has an observable effect, such as a store."""
+        """Return inequalities that are true whenever a run (the code between two barriers) has an observable effect, such as a store."""
         facts: Facts | None = entry
         for o in run.operations:
             facts = self.block([o], facts)

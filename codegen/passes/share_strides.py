@@ -438,7 +438,7 @@ class _Sharer(Rewriter):
             self.builder.leave(label)
 
     def emit_work(self, loop: StridedLoop, index: Value, straight: bool = False) -> None:
-        """Emit a thread's work in one iteration. The final `yield` is omitted if `straight` is true."""
+        """Emit a thread's work in one iteration. If `straight` is true, the work is not in a loop, and the final `yield` is omitted."""
         self.indices[loop.variable] = index
         end = ("yield",) if straight else ()
         self.body(o for o in loop.repeat.regions[0].operations if o is not loop.test and o.opcode not in end)

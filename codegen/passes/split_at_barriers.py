@@ -162,7 +162,8 @@ def split_at_barriers(kernel: Kernel) -> BarrierSplit | None:
 
 
 def _with_shared_variables(kernel: Kernel, made: BarrierSplit, loops: list[Operation]) -> BarrierSplit:
-    """Improve the split `made` of a kernel at its barriers: a variable that has the same value in all threads is shared by them.
+    """Improve `made`, a kernel that was split at its barriers: threads share each variable that has the same value in
+    all of them.
 
     This concerns only variables that outlive a run (the code between two barriers). Such a variable, for example the
     distance in a scan, then needs no array with one element per thread. If there is no such variable, or if the new
@@ -414,7 +415,7 @@ class _Splitter:
                 self.made.strict.add(o)
 
     def conflicts(self, o: Operation, run: Run) -> bool:
-        """Return whether the operation `o` must stay after a run (the code between two barriers): moving it up could change results."""
+        """Return whether the operation `o` must stay after a run (the code between two barriers), because moving it before the run could change results."""
         if o.opcode == "leave":
             return True
         inside = list(run.everything())

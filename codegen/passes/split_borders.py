@@ -251,7 +251,7 @@ class _Splitter(Copier):
         self.known = outside
 
     def bounds(self, likely: dict[Value, bool]) -> tuple[Value | None, Value | None]:
-        """Return the range of loop indices for which each comparison has the result that `likely` states.
+        """Return the range of loop indices in which all comparisons have their expected results, which are in `likely`.
 
         The upper bound is exclusive. A bound is None if the range has no such bound.
         """

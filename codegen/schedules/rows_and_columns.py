@@ -58,7 +58,7 @@ class RowColumnReduction(EachRow):
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> EachRow | None:
-    """Return the parameters of this schedule for a row-and-column reduction, or None for other kernels."""
+    """Choose the parameters of this schedule for a row-and-column reduction. Return None for other kernels."""
     if not isinstance(kernel.attributes.get("schedule"), RowColumnReduction):
         return None
     return decide(RowColumnReduction, kernel, find_row_columns(nest).row, sizes, ANY)

@@ -205,7 +205,7 @@ def command_page() -> str:
 
 
 def kernel_page(names: dict[str, PublicName]) -> str:
-    """Return the page of kernel decorators and of the names of the CUDA model."""
+    """Return the reference page for kernels: the decorators, and the names of the CUDA model."""
     text = heading(
         "Kernels",
         "The following decorators and functions create kernels. For an introduction to kernels, see :doc:`Write a kernel </kernels>`.",

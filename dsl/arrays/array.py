@@ -302,7 +302,7 @@ class Scalar(Array):
     __slots__ = ()
 
     def __new__(cls, value: Any = 0) -> Any:
-        """Return a NumPy float64 instead of a `Scalar`. For `Scalar` data, `statistics.mean` calls ``Scalar(mean)`` to convert its result."""
+        """Return a NumPy float64. If its data are `Scalar` objects, `statistics.mean` calls ``Scalar(mean)``, which must not return a `Scalar`."""
         return np.float64(value)
 
     __len__ = __iter__ = None  # type: ignore[assignment]  # (so that a scalar is neither `Sized` nor `Iterable`)

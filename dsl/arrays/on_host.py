@@ -243,7 +243,7 @@ def _memory_for_write(array: Array) -> np.ndarray | None:
 
 
 def or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that calls `own`, or NumPy's function if `own` does not support the dtypes."""
+    """Return a function that calls weft's function `own` or, if that does not support the dtypes, NumPy's function."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

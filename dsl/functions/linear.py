@@ -307,7 +307,7 @@ def _contract_all(
 
 
 def _needed(letters: str, rest: list[str], result: str) -> str:
-    """Return those of `letters` that occur in the result or in an operand that is not contracted yet."""
+    """Return the letters that are still needed: those in the result, or in an operand that is not contracted yet."""
     return "".join(c for c in dict.fromkeys(letters) if c in result or any(c in term for term in rest))
 
 

@@ -22,7 +22,7 @@ class _Selecting(np.ndarray):
     """A NumPy array whose `partition` method stores the elements at the given positions, but does not move the others."""
 
     def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
-        """Store the elements that sorting would move to the positions `kth` along an axis."""
+        """Partition along an axis: put at each position in `kth` the element that a sorted array would have there."""
         values = self.view(np.ndarray)
         n = values.shape[axis] if values.ndim else 0
         if n < LONG or values.dtype.kind not in "biuf":

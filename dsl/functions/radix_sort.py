@@ -174,7 +174,7 @@ class RadixSort:
     numbered: bool
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Write the sorted elements of `values`, or their indices, to `out` with NumPy, for interpreted plans."""
+        """In interpreted plans, use NumPy to write the sorted elements of `values`, or their indices, to `out`."""
         out[...] = (
             host_argsort(values, -1, self.descending) if self.numbered else host_sort(values, -1, self.descending)
         )

@@ -71,7 +71,7 @@ def is_library(depth: int = 1, between: str = "") -> bool:
 
 
 def _kind_of(frame: FrameType) -> int:
-    """Return `OTHER` if a frame's code uses weft explicitly. If not, return `PROGRAM` for the user's program, and `LIBRARY` for other code."""
+    """Classify a frame's code: `PROGRAM` (the user's program), `LIBRARY`, or `OTHER` (code that uses weft explicitly)."""
     names = frame.f_globals
     if _programs[0](frame):
         return OTHER if _imports_weft(names) else PROGRAM

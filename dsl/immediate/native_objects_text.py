@@ -107,7 +107,7 @@ class ObjectText:
         return t.load(self._product, 0)
 
     def _all_in(self, name: str, things: str, table: str, otherwise: str = "give.up") -> None:
-        """Emit a branch to the label `otherwise`. It is taken if a tuple has an item whose type is neither int nor slice nor a key of `table`."""
+        """Emit a branch to the label `otherwise` unless the type of each item of a tuple is int, slice or a key of `table`."""
         t = self._t
         k = t.begin_loop(f"{name}.all", self._word(things, TUPLE_LENGTH, "i64"))
         items = t.new(f"getelementptr i8, ptr {things}, i64 {TUPLE_ITEMS}")

@@ -364,7 +364,9 @@ _RULED_BYTES = 64
 
 
 def immediate_bytes(name: str) -> int:
-    """Return a limit in bytes for the immediate execution of a function. It is 0 if only the usual limit applies, which is a number of elements.
+    """Return a function's additional limit in bytes for immediate execution.
+
+    Return 0 if only the usual limit on the number of elements applies.
 
     The result is the number of bytes per element of the usual limit. At call sites for which `was_evaluated_alone` is true, larger
     arrays may also be processed immediately.

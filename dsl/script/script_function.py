@@ -347,7 +347,7 @@ def _creator(wrapped: Callable[..., Any], decide: Callable[..., Any]) -> Callabl
 
 
 def _decider(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that decides whether to call `wrapped` or `own`. It is slow, but accepts any arguments."""
+    """Return a function that calls either NumPy's function `wrapped` or weft's function `own`, depending on its arguments."""
     name = getattr(wrapped, "__name__", "function")
     inputs = wrapped.nin if isinstance(wrapped, np.ufunc) else None
     computes = is_computed(name, kind)

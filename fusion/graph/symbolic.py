@@ -220,7 +220,7 @@ class _Writer:
         return self.known[root]
 
     def parts(self, node: Any) -> tuple[Any, ...]:
-        """Return the subexpressions of a sympy expression whose instructions come before its own."""
+        """Return the subexpressions of a sympy expression that must be computed before the expression itself."""
         if not node.args or node.is_number:
             return ()
         if not isinstance(node, (self.sympy.Add, self.sympy.Mul, self.sympy.Pow, self.sympy.Piecewise)):
@@ -238,7 +238,9 @@ class _Writer:
         return tuple(node.args)
 
     def is_divisor(self, part: Any) -> bool:
-        """Return whether to turn the multiplication by `part` into a division, as in ``y * x**-2 = y / x**2``.
+        """Return whether to write the multiplication by `part` as a division.
+
+        For example, ``y * x**-2`` becomes ``y / x**2``.
 
         This is done for powers with negative rational exponents, unless they are numbers.
         """

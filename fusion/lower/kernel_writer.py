@@ -443,7 +443,7 @@ class KernelWriter:
     def with_accumulators(
         self, reductions: Iterable[Placed], values: Sequence[Value]
     ) -> Iterator[tuple[Placed, tuple[Value, ...]]]:
-        """Yield each reduction with its own accumulators, which follow one another in `values`."""
+        """Yield each reduction with its accumulators. `values` contains the accumulators of all reductions, one reduction after another."""
         start = 0
         for p in reductions:
             stop = start + len(self.accumulators(p))

@@ -168,7 +168,7 @@ def may_be_stored(device: Device) -> bool:
 
 
 def store() -> Any:
-    """Import and return the `plan_store` module, which a process with an empty disk cache needs only to store plans."""
+    """Import and return the `plan_store` module. With an empty disk cache, a process needs the module only when it stores plans."""
     return import_module("weft.fusion.plan.plan_store")
 
 
@@ -213,7 +213,7 @@ def _note_form(form: Form, known: FormPlans) -> FormPlans:
 
 
 def may_specialize(form: Form) -> bool:
-    """Return whether kernels for exact array sizes may be compiled for a known graph structure. There must not be too many already."""
+    """Return whether one more kernel for exact array sizes may be compiled for a known graph structure. Their number is limited."""
     known = _known.get(form.key)
     return known is not None and known.kernels < MOST_KERNELS
 

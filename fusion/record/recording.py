@@ -292,7 +292,7 @@ def _is_head(epoch: Epoch, location: Location, count: int) -> bool:
 
 
 def _find_short(epoch: Epoch, count: int) -> None:
-    """If the dict `limits` restricts a recorded loop to at most `count` operations per recording, end the recording at the loop's next iteration."""
+    """Look for a recorded loop to which `limits` allows at most `count` operations. If there is one, the recording ends at its next iteration."""
     if any(known <= count for known in limits.values()):
         for site in visits_of(_expressions(epoch)):
             if site is not None and limits.get(site, SOFT_LIMIT) <= count:

@@ -96,7 +96,7 @@ def _find_exported(storage: Storage) -> SharedMemory | None:
 
 
 def _count_unexported() -> int:
-    """Return what `getrefcount` reports for an array to which only one `Storage` refers. If other code uses the array, the count is larger."""
+    """Measure the reference count of an array that only one `Storage` refers to. A larger count shows that other code uses an array."""
     held = np.empty(0), 0
     exporter, _ = held
     return getrefcount(exporter)

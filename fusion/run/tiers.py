@@ -106,7 +106,8 @@ renew_in_children(sys.modules[__name__])
 
 
 def find_costs(form: plan_cache.Form, epoch: Epoch) -> tuple[FormCost | None, float]:
-    """Return the costs of a graph structure, and how many seconds longer an interpreted run is expected to take than a compiled run.
+    """Return the costs of a graph structure, and the expected time of an interpreted run minus that of a compiled run,
+    in seconds.
 
     The costs are None if the graph is not to be interpreted. The number of seconds is 0 if it does not matter.
     """

@@ -17,7 +17,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def loaded_by(code: str, **settings: str) -> set[str]:
-    """Return the modules that a new process has loaded after running `code`. The settings are environment variables."""
+    """Run `code` in a new process, with `settings` as environment variables, and return the modules that the process
+    has loaded.
+    """
     done = subprocess.run(
         [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
         capture_output=True,

@@ -60,7 +60,7 @@ CALLS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def where_it_draws(name: str, kind: Any, device: str) -> str:
-    """Draw with a method on a device. Return "kernels", "native code" or "NumPy".
+    """Draw with a method on a device. Return what drew the numbers: "kernels", "native code" or "NumPy".
 
     Assert that the numbers and the final state equal NumPy's.
     """

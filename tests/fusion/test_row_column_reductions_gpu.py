@@ -91,7 +91,7 @@ def test_vectors_on_both_ways() -> None:
 
 
 def test_sums_of_weighted_rows_are_columns_too() -> None:
-    """Test that one kernel computes two reductions along axis 0. The second reduction multiplies each row by a weight and adds the rows.
+    """Test that one kernel computes two sums along axis 0: one of the rows, and one of the rows multiplied by weights.
 
     The results have the same bits as those of separate kernels.
     """

@@ -25,7 +25,10 @@ KINDS = ("float32", "float32", "float32", "float64", "int32", "int8", "bool")
 
 @dataclass
 class Field:
-    """The shape and the dtype of an array variable. For example, axis 0 has ``n0 + more[0]`` elements, where n0 is a size given to the program."""
+    """The shape and the dtype of an array variable.
+
+    Axis k has ``n_k + more[k]`` elements, where n_k is a size given to the program.
+    """
 
     more: tuple[int, ...]
     dtype: str

@@ -159,7 +159,9 @@ class Generator:
 
 
 def check(seed: int, devices: tuple[str, ...] = ("cpu",)) -> str:
-    """Return a report of the first result whose bits depend on the other results, or ""."""
+    """Return a report of the first result whose bits change if other results are computed with it, or "" if there is
+    none.
+    """
     generator = Generator(seed)
     for device in devices:
         with however_small():

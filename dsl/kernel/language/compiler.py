@@ -424,7 +424,10 @@ class Compiler(Variables):
         return self.hidden_once("errors", make)
 
     def visible(self, key: object, make: Callable[[], Any]) -> Any:
-        """Return a value that is visible in the code being compiled. `make` creates it, but in a recursive function, it is a hidden parameter."""
+        """Return a value that the code being compiled can use.
+
+        Normally, `make` creates the value. A recursive function gets the value as a hidden parameter.
+        """
         if self.callee is None:
             return make()
         if key not in self.callee.hidden:

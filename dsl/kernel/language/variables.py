@@ -165,7 +165,8 @@ class Variables:
         variable.blocks = blocks
 
     def _succeed(self, variable: Variable, value: object) -> None:
-        """Replace `variable` by its successor, `variable.later`, and assign a value of another kind to the successor.
+        """Assign a value whose kind `variable` cannot hold: replace `variable` by its successor `variable.later`, and
+        assign the value to the successor.
 
         All later uses in this compilation run refer to the successor.
         """
@@ -226,7 +227,7 @@ class Variables:
         return self.builder.offset(pointer, self.builder.constant(taken)) if taken else pointer
 
     def _arena(self, dtype: np.dtype) -> tuple[Value, int]:
-        """Return a pointer to the arena for `dtype`, and the number of elements that are in use."""
+        """Return a pointer to the memory that contains all elements of dtype `dtype` (the arena), and the number of its elements that are in use."""
         if dtype not in self.arenas:
             with self.at_top():
                 self.arenas[dtype] = self.builder.local(dtype, max(self.arena_lengths[dtype], 1)), 0

@@ -200,7 +200,7 @@ def on_line(t: Any, outer: Any, u: Any) -> Any:
 
 @device
 def on_plane(t: Any, outer: Any, v: Any, u: Any) -> Any:
-    """Interpolate along the last two axes, at the index `outer` of the other axes."""
+    """Interpolate along the last two axes. `outer` contains the indices along all other axes."""
     j = cell(v - HALF)
     b = weight(v - HALF)
     return (ONE - b) * on_line(t, (*outer, j), u) + b * on_line(t, (*outer, j + 1), u)

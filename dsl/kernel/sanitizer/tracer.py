@@ -134,7 +134,7 @@ class Tracer:
         return self.c.builder.emit("trace", operands, (BOOL,), site=len(self.sites) - 1, align=site.align)[0]
 
     def named(self, array: ArrayValue, name: str) -> ArrayValue:
-        """Label `array` with the name of its variable, and return it. A label that is already more precise (``point_x`` for ``point``) is kept."""
+        """Label `array` with the name of its variable, and return `array`. If the name is ``point``, a more precise label such as ``point_x`` is kept."""
         if array.label.startswith(f"{name}_"):
             return array
         found = self._named.get((id(array), name))

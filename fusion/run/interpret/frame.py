@@ -113,7 +113,8 @@ class ValueFrame:
         return value
 
     def copied(self, step: ValueStep) -> Any:
-        """Return the array that an update modifies. This may be the previous version itself if nothing else needs it. Otherwise, it is a copy.
+        """Return the array that an update modifies: the array before the update if nothing else needs it, otherwise a
+        copy.
 
         The elements of an uninitialized array are not copied.
         """

@@ -170,7 +170,8 @@ def indented(lines: list[str]) -> list[str]:
 
 
 def compiled(text: str, bounds: bool) -> tuple[Any, list[int]]:
-    """Return a function that launches the kernel with source code `text`, and a list of counts. The kernel's compilation fills the list.
+    """Return a function that launches the kernel in `text`, and a list to which each compilation appends the numbers of
+    bounds that it found.
 
     For each section between barriers, the list receives the number of bounds that the compiler found. A bound follows
     from a condition such as ``if i < n``, which limits the thread indices. With `bounds`, loops over threads omit the

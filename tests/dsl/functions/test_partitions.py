@@ -86,7 +86,9 @@ def test_elements_at_ranks_are_sorted(ranks: list[int], missing: int) -> None:
 
 @pytest.mark.parametrize("shift", [0, 1, -1])
 def test_unrepresentative_samples(shift: int) -> None:
-    """Test rows in which the wanted elements are not between the bounds from the sample."""
+    """Test rows whose sample is misleading: the wanted elements are outside the bounds that are estimated from the
+    sample.
+    """
     values = np.random.default_rng(9).normal(size=8 * SAMPLE + 1)
     values[:: len(values) // SAMPLE] = 100 * shift
     wanted = np.percentile(values, [10, 50, 90])

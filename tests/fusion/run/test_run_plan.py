@@ -66,7 +66,10 @@ def test_a_failed_library_call_leaves_inputs_unchanged(monkeypatch: pytest.Monke
 
 
 class Heard:
-    """A listener to kernel launches that only lets each launch proceed. While a listener is active, weft launches kernels one by one."""
+    """A listener to kernel launches that does nothing but let each launch proceed.
+
+    While a listener is active, weft launches kernels one by one.
+    """
 
     def launch(self, device: object, note: object, start: Callable[[], None]) -> None:
         start()

@@ -233,7 +233,7 @@ def _is_pending(flags: Flags) -> bool:
 def _start_of_copy(
     code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags], late: int, early: int
 ) -> tuple[int, int] | None:
-    """Return where two copies of an expression begin, as two instruction indices, or None if the copies differ.
+    """Compare two expressions. If they are equal, return the indices of their first instructions, otherwise None.
 
     `late` and `early` are the indices of their last instructions.
     """

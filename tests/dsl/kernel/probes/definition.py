@@ -71,7 +71,7 @@ def probe(
     name: str = "",
     **options: Any,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator for test kernels (probes). It adds the decorated function and the given arguments to the list `into`, as a `Probe`."""
+    """Return a decorator that appends a test kernel, with the arguments given here, to the list `into` as a `Probe`."""
 
     def enter(function: Callable[..., Any]) -> Callable[..., Any]:
         into.append(Probe(name or function.__name__, function, arguments, launch, want, **options))
