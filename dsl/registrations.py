@@ -186,7 +186,7 @@ def register_calls(module: ModuleType) -> None:
 
 
 def register_constants(module: ModuleType) -> None:
-    """Let Numba compile functions that use weft's `numpy` namespace, as if they used NumPy."""
+    """Register the names of weft's `numpy` namespace with Numba, so that Numba compiles functions that use them like functions that use NumPy."""
     for name in ("get_global_value", "get_closure_value"):
         _exchange(getattr(module, "Interpreter", None), name, _reading_numpy)
 

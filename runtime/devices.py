@@ -180,7 +180,7 @@ def select_device(name: str | Device | None) -> None:
 
 @contextmanager
 def device(name: str | Device) -> Iterator[Device]:
-    """Create the calling thread's new arrays on the given device within the ``with`` block."""
+    """Within the ``with`` block, the calling thread creates its new arrays on the given device."""
     chosen = get_device(name)
     _stack.devices.append(chosen)
     try:

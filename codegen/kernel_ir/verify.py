@@ -169,7 +169,8 @@ class _Verifier:
         return last
 
     def _parallel_alone(self, operations: list[Operation]) -> None:
-        """Check that a block with a parallel loop contains no store, no atomic and no other operation with a region.
+        """Check that a block with a parallel loop contains no stores or atomics, and that this loop is its only
+        operation with a region.
 
         The iterations of a parallel loop run concurrently.
         """

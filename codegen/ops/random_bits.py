@@ -41,7 +41,7 @@ class _Number(Real):
     __slots__ = ()
 
     def like(self, number: Self | float) -> Self:
-        """Return the constant `number` with the dtype of `self`, or `number` itself if it is a `_Number`."""
+        """Return `number` as a constant with the dtype of `self`. If `number` is already a `_Number`, return it unchanged."""
         if self.b is not None or isinstance(number, Real):
             return super().like(number)
         return type(self)(None, self.value.dtype.type(number))

@@ -112,7 +112,7 @@ class LinearIndex:
         return None
 
     def factor(self, value: Value, axis: int) -> Value | None:
-        """Return the factor `f` of a product ``x * f`` in which `x` grows by 1 from each thread to the next.
+        """For a product ``x * f``, return `f` if `x` is larger by 1 in each thread than in the previous thread.
 
         `f` does not depend on thread indices, so the product grows by `f`. Return None for other values.
         """

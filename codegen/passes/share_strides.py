@@ -465,7 +465,7 @@ class _Sharer(Rewriter):
         return self.value_of_thread(value, last)
 
     def value_of_thread(self, value: Value, number: Callable[[Operation], Value]) -> Value:
-        """Emit code that recomputes a value as another thread would. The callback `number` supplies that thread's indices."""
+        """Emit code with which this thread computes the value that another thread has. The callback `number` supplies the other thread's indices."""
         if value not in self.uniform.varying:
             return self.map[value]  # type: ignore[no-any-return]
         maker = self.makers[value]

@@ -153,7 +153,7 @@ def along_row(nest: Nest) -> int:
 
 
 def _columns(w: ThreadWriter, index: Value, column: Value, along: Value, length: Value, columns: int) -> None:
-    """Emit code for a thread's columns: at most `columns` of them, beginning at index `column`, with stride `along`."""
+    """Emit code for at most `columns` columns of a thread. The first has the index `column`, and the distance between them is `along`."""
 
     def point(position: Value) -> None:
         w.map[index] = position

@@ -95,7 +95,7 @@ def _words_of_value(op: ScanOp) -> int:
 
 
 def _descriptors_of_row(tiles: int) -> int:
-    """Return the number of look-back values for a row: one per tile, per 32 tiles, and per 32 x 32 tiles."""
+    """Return the number of look-back values for a row: one for each tile, one for each 32 tiles, and one for each 32 x 32 tiles."""
     groups = -(-tiles // GPU.warp)
     return tiles + groups + -(-groups // GPU.warp)
 

@@ -341,7 +341,7 @@ class KeyText(ObjectText):
         t.do(f"br label %{name}.found")
 
     def _leave_if_on_host(self, storage: str, there: str) -> None:
-        """Emit a branch to the slow path if `Storage.host` is set, and to the label `there` otherwise.
+        """Emit a branch: to the slow path if `Storage.host` is set, otherwise to the label that `there` names.
 
         `Storage.host` is set for small GPU arrays in host memory, and for arrays that share memory with other code.
         """

@@ -1,4 +1,6 @@
-"""Native recorders: machine code that records an array operation if a memo contains the operation's expression.
+"""Native recorders: machine code that records array operations whose expressions are found in a memo.
+
+Python code records all other operations.
 
 In: `Array`'s operators, methods and indexing, and ufuncs, as Python functions with a `records` attribute. Out: builtins
 with the same effect. In the common case, a builtin looks up its key in the memo, and then records an operation, records

@@ -63,7 +63,9 @@ class _Operator(KeyText):
         return t.end()
 
     def _leave_memory(self) -> None:
-        """Emit a branch to Python code that may execute the operation immediately. It is taken if the first operand is a small array in CPU memory.
+        """Emit a branch to Python code that may execute the operation immediately.
+
+        The branch is taken if the first operand is a small array in CPU memory.
 
         An operation of two arrays is recorded if the second one is pending.
         """

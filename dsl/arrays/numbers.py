@@ -31,7 +31,7 @@ CallSiteKey = tuple[int, int, str, int]  # id of a code object, instruction offs
 
 
 class _CallSite:
-    """The latest Python scalar at a call site, and the number of evaluations in which it has changed."""
+    """The latest Python scalar at a call site, and the number of evaluations in which the scalar differed from the one before."""
 
     __slots__ = ("changes", "code", "epoch", "keys", "number")
 

@@ -63,7 +63,7 @@ class LineSampler:
         sys.setswitchinterval(self._interval)
 
     def launch(self, device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-        """Launch a kernel. If the launch has a source line, its time is not counted as time on the host."""
+        """Launch a kernel. If the source line of the launch is known, the time of the launch does not count as host time."""
         if threading.get_ident() != self._main or self._since:
             start()
             return

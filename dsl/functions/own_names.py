@@ -287,7 +287,7 @@ def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> C
 
 
 def _described(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a weft function such as `shape`, so that NumPy's function of the same name handles arrays in host memory."""
+    """Wrap a weft function such as `shape`. For arrays in host memory, the wrapper calls NumPy's function of the same name."""
 
     @wraps(own)
     def called(*arguments: Any, **options: Any) -> Any:

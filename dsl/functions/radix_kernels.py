@@ -176,7 +176,9 @@ def sum_of_warps(counters: Any) -> Any:
 
 @device
 def position_warps(counters: Any, first: Any) -> None:
-    """For this thread's digit, replace each warp's count in `counters` by the sum of `first` and the counts of all earlier warps.
+    """For the digit of this thread, turn the counts of warps in `counters` into start positions:
+
+    `first` plus the counts of all earlier warps.
 
     The result for a warp is the position, in the sorted tile, of the warp's first element with this digit.
     """
@@ -440,7 +442,8 @@ def take_tile(taken: Any, begun: Any, number: Any) -> Any:
 def offset_of_digit(
     counters: Any, sums: Any, counts: Any, descriptors: Any, tile: Any, row: Any, within: Any, number: Any
 ) -> Any:
-    """Return the offset from a digit's positions in the sorted tile to those in the sorted row.
+    """Return the number to add to a position in the sorted tile to get the position in the sorted row, for elements
+    with a given digit.
 
     The digit is the index of the thread in the block. The tile's counts are published, and `counters`
     receives, for each warp and digit, the position of the first element in the sorted tile.

@@ -54,7 +54,7 @@ def reduction_dtype(op: str, dtype: np.dtype) -> np.dtype:
 
 
 def _kind_with(out: Any, own: np.dtype) -> np.dtype:
-    """Return the dtype in which NumPy computes a reduction with the output `out` and without the argument `dtype`.
+    """Return the dtype in which NumPy computes a reduction if the caller passes `out` but not `dtype`.
 
     `own` is the dtype of the elements.
     """

@@ -578,7 +578,7 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, np.int64, np.int32, np.in
 
 
 def seen(array: Array, result: object) -> Any:
-    """Return a weft view of `array` with the same elements as the NumPy view `result`.
+    """Return the weft view of `array` that corresponds to `result`, a NumPy view of the same memory.
 
     Results that are not NumPy arrays are returned unchanged.
     """

@@ -201,7 +201,7 @@ def writable_values(array: Any) -> np.ndarray | None:
 
 
 def write_back(array: Any, values: np.ndarray) -> None:
-    """Copy a NumPy view to its weft array after a write, if the array has left host memory.
+    """After a write to a NumPy view, copy the view to its weft array if the array is no longer in host memory.
 
     Another thread may have moved the array to its device since the view was created.
     """

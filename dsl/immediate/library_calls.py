@@ -46,7 +46,7 @@ def _most_arguments(function: Callable[..., Any]) -> float:
 
 
 def apply_for_library(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: Mapping[str, Any]) -> Any:
-    """Run NumPy's implementation of a ufunc method that a library has called with small weft arrays.
+    """If a library calls a ufunc method with small weft arrays, run NumPy's implementation of the method.
 
     Return `MISSED` if a weft array is not small or not in host memory, or if the method may write to an argument.
     """

@@ -45,7 +45,7 @@ class ObjectText:
         return self._word(thing, TYPE)
 
     def _check(self, value: str, name: str, otherwise: str) -> str:
-        """Emit a null check. If a pointer is null, the code branches to the label `otherwise`. If not, it continues at the label `name`."""
+        """Emit a null check of a pointer: a branch to the label `otherwise` if it is null, and to the label `name` if it is not."""
         self._t.leave_if(f"icmp eq ptr {value}, null", otherwise, name)
         return value
 

@@ -386,7 +386,7 @@ class OperandText(ObjectText):
         t.label(f"{name}.small")
 
     def _note_shifted(self, size: str) -> None:
-        """Emit code that sets a flag if an array has more elements than the usual limit. For some dtypes, the limit is shifted left (increased)."""
+        """Emit code that sets a flag if an array exceeds the usual limit on elements. For some dtypes, the limit is larger: the usual limit, shifted left."""
         t = self._t
         beyond = t.new(f"zext i1 {t.new(f'icmp sgt i64 {size}, {self._limit}')} to i64")
         t.store(t.new(f"or i64 {t.load(self._shifted, 0)}, {beyond}"), self._shifted, 0)

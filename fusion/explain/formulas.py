@@ -127,7 +127,7 @@ class FormulaWriter:
         self.plain = (flatten(everywhere, extents), placed.flat(placed.task.target))
 
     def spell(self, instructions: Sequence[Instruction], before: list[str]) -> list[str]:
-        """Return a new list: `before` followed by the formulas of `instructions`."""
+        """Return a new list with the items of the list `before`, and then the formulas of `instructions`."""
         made = list(before)
         uses = Counter(k for i in instructions for k in i.operands)
         for number, i in enumerate(instructions, len(before)):

@@ -245,7 +245,7 @@ class BlockWriter(BlockedStepsWriter):
         return found
 
     def _is_own(self, step: Step, coordinates: list[Value]) -> Value:
-        """Emit the condition under which this thread block stores a step's result: the point at `coordinates` is in the block, not in its halo."""
+        """Emit the condition for storing a step's result: the point at `coordinates` must be in this thread block, not in its halo."""
         b, final = self.builder, self.blocked.steps[-1]
         found: Value | None = None
         for axis, coordinate in enumerate(coordinates):

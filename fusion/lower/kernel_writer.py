@@ -66,7 +66,7 @@ class Lowered:
 
 
 def across(holds: bool) -> dict[str, Any]:
-    """Return the loop attribute ``across`` (each lane reduces its own elements) if `holds` is true, otherwise none."""
+    """If `holds` is true, return the loop attribute ``across``, which means that each lane reduces its own elements. Otherwise, return no attribute."""
     return {"across": True} if holds else {}
 
 
@@ -128,7 +128,7 @@ class KernelWriter:
         return found, index, depth
 
     def integer(self, value: int, key: object) -> Value:
-        """Return the kernel's integer parameter for `key`. If it does not exist yet, create it, and let launches pass `value` for it."""
+        """Return the kernel's integer parameter for `key`. If there is none yet, create a parameter that has the value `value` in launches."""
         found = self.strides.get(key)
         if found is None:
             found = self.strides[key] = self.builder.scalar(f"n{len(self.strides)}")

@@ -50,7 +50,7 @@ def all_accesses(group: Group) -> list[Access]:
 
 
 def reduction_position(placed: Placed) -> Affine:
-    """Return the current element's C-order index among the reduced elements, in terms of the group's loop indices."""
+    """Return the position of the current element, counted in C order over the reduced elements, as an expression in the group's loop indices."""
     terms = []
     step = 1
     own = placed.task.loops
@@ -123,7 +123,7 @@ MOST_STEP = 4
 
 
 def reduces_across(group: Group, nest: Nest) -> bool:
-    """Return whether a CPU reduction should compute a different result in each vector lane. Otherwise, the lanes compute parts of one result."""
+    """Return whether each vector lane of a CPU reduction should compute a result of its own. Otherwise, the lanes compute parts of one result."""
     last = len(nest.outer) + len(nest.inner) - 1
     reads = [dict(nest.rewrite(form)[1]) for node, form, _ in _distinct_accesses(group) if isinstance(node, Expr)]
 

@@ -62,7 +62,8 @@ def order_alone(task: Task, machine: Machine) -> ReductionOrder:
 
 
 def reduction_loops(placed: Placed, nest: Nest) -> tuple[object, ...]:
-    """Return two tuples: the extents of all inner loops of a kernel, and the positions of those inner loops over which one task reduces or scans.
+    """Return two tuples: the extents of a kernel's inner loops, and the positions of the inner loops over which a given
+    task reduces or scans.
 
     The position of a loop that was merged into another loop is None.
     """

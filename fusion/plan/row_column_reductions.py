@@ -313,7 +313,7 @@ def _shares_enough_reads(one: Group, other: Group, machine: Machine) -> bool:
 
 
 def _launch_position(groups: list[Group | None], masks: list[int], before: int, after: int) -> int | None:
-    """Return a valid launch position for the merged kernel of two groups, or None."""
+    """Return a position in the launch order at which the merged kernel of two groups can run, or None."""
     first, second = groups[before], groups[after]
     assert first is not None
     assert second is not None

@@ -199,7 +199,7 @@ def _sequence(needs: list[set[int]], readers: Mapping[int, set[int]]) -> Iterato
     done: set[int] = set()
 
     def on_cycle(k: int) -> int:
-        """Follow the tasks for which `k` waits, and return the first task that is reached twice."""
+        """Return a task on a cycle of waiting tasks: starting at task `k`, follow the waits until a task is reached twice."""
         seen: set[int] = set()
         while k not in seen:
             seen.add(k)

@@ -230,7 +230,9 @@ def find_rolled(blocked: BlockedSteps) -> Rolled | None:
 
 
 def _slopes(blocked: BlockedSteps, first: int, period: int, iterations: int) -> Rolled | None:
-    """Return a loop over repeating time steps. Return None if halo widths or lags are not linear functions of the loop index.
+    """Express repeating time steps as one loop, with halo widths and lags as linear functions of the loop index.
+
+    Return None if they are not linear.
 
     The loop has `iterations` iterations of `period` steps each. All steps must have the same slopes, and all iterations the same rings.
     """

@@ -64,7 +64,9 @@ def _location(node: Expr | None) -> Location | None:
 
 
 def _begins_visit(here: tuple[Location, Site], before: tuple[Location, Site] | None) -> bool:
-    """Return whether an operation belongs to a new execution of its source line, not to the execution that recorded the previous operation.
+    """Return whether an operation starts a new execution of its source line.
+
+    Otherwise, it belongs to the same execution as the previous operation.
 
     This is so if the previous operation is on another line, or if the program has jumped back within the line.
     """

@@ -47,7 +47,7 @@ def note_alone(site: Site, waits: bool = False) -> None:
 
 
 def calls_since_try(where: Location | None) -> int:
-    """For a call site, return how many calls NumPy executed between the last two attempts to fuse.
+    """Return how many calls at a call site NumPy executed between the previous attempt to fuse and the present one.
 
     Return 0 unless the last call at the site was recorded to try fusion again.
     """

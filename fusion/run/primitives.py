@@ -78,7 +78,7 @@ def _numpy_function(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype) -> Pri
 
 
 def uses_numpy(op: str, loop: tuple[np.dtype, ...], dtype: np.dtype | None = None) -> bool:
-    """Return whether NumPy's own function may compute an op: the results must be bit-identical to those of a compiled kernel."""
+    """Return whether NumPy's own function may compute an op, because its results are bit-identical to those of a compiled kernel."""
     if any(map(is_bfloat16, loop)):
         return False
     if op == "cast":

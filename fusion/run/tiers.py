@@ -223,7 +223,11 @@ def _should_interpret(
 
 
 def _limit(form: FormCost) -> float:
-    """Return how many seconds interpreted runs of a graph structure may lose against compiled runs. After this loss, the structure is compiled."""
+    """Return a limit in seconds.
+
+    A graph structure is compiled once its interpreted runs have taken this much longer in total than compiled runs
+    would have.
+    """
     return BACKGROUND * form.price + _Rate.second if setting("background") else form.price + _Rate.start
 
 

@@ -169,7 +169,7 @@ class PoolBlock(Buffer):
 
     @property
     def is_multi_stream(self) -> bool:
-        """Whether a stream other than the origin stream and the device's own stream has used the block.
+        """Whether the block was used in a third stream, besides the stream that allocated it and the device's stream.
 
         Every stream waits for the device's own stream.
         """

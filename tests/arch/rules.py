@@ -187,7 +187,10 @@ def _finished(edges: dict[str, set[str]], starts: Iterable[str], seen: set[str] 
 
 
 def faces(tree: Tree) -> list[str]:
-    """Return the imports that bypass a layer's face. The face is the layer's package. Other layers must not import the package's submodules."""
+    """Return the imports of a layer's submodules by other layers.
+
+    These should import the layer's package (its face) instead.
+    """
     wrong = []
     for found in tree.imports:
         parts = found.module.split(".")

@@ -229,7 +229,7 @@ def _shim(tests: Path) -> str:
 
 
 class _Allocations:
-    """A stand-in for Numba's statistics of allocations in kernels, which are always 0 in weft."""
+    """A stand-in for Numba's counts of the allocations in kernels. In weft, these counts are always 0."""
 
     def memsys_enable_stats(self) -> None:
         pass

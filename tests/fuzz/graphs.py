@@ -366,7 +366,7 @@ class Generator:
         raise Rejected
 
     def rounded(self, text: str) -> bool:
-        """Return whether rounding may make a value depend on the order of a sum or on the machine."""
+        """Return whether, because of rounding, a value may depend on the machine or on the order of summation."""
         value = self.world.evaluated(text)
         if value.dtype.kind in "iub":
             return False
@@ -504,7 +504,8 @@ def run_weft(lines: list[str], start: Arrays, sizes: dict[str, int], device: str
 
 
 def trouble_of(lines: list[str], start: Arrays, sizes: dict[str, int], device: str, whens: tuple[str, ...]) -> str:
-    """Compare the results of a program on weft with NumPy's results. The program runs once for each time of evaluation in `whens` (see `run_weft`).
+    """Run a program on weft with each of the evaluation times in `whens`, and compare the results with NumPy's (see
+    `run_weft`).
 
     Return the first difference from NumPy or the first error as text, or "" if there is none.
     """

@@ -86,7 +86,8 @@ def _order(warp: Warp, backwards: bool) -> list[int]:
 
 
 def _meet_block(kernel: Kernel, warps: list[Warp], backwards: bool) -> bool:
-    """Resume threads of a block at warp operations or a barrier that all participants have reached.
+    """Resume the threads of a block that wait at a warp operation or a barrier, if all its participants have reached
+    it.
 
     Return whether any thread was resumed.
     """

@@ -38,7 +38,8 @@ def broadcast_axes(value: ArrayValue, view: ArrayValue) -> dict[int, Extent]:
 def aligned(
     c: Compiler, value: ArrayValue, view: ArrayValue, index: tuple[ScalarValue, ...], single: bool
 ) -> tuple[Constant | ScalarValue, ...]:
-    """Apply broadcasting to an index: for an index of the array `view`, return the index of the corresponding element of `value`.
+    """Return the index in the array `value` that corresponds to an index in `view`, when `value` is broadcast to the
+    shape of `view`.
 
     The index along an axis of length 1 is 0. Lengths that are known only at run time are tested if `single` is true.
     """

@@ -164,7 +164,7 @@ class Zipped:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Indices:
-    """The value ``np.ndindex(*shape)`` or, with `array`, ``np.ndenumerate(array)`` in a kernel."""
+    """The value of ``np.ndindex(*shape)`` in a kernel, or of ``np.ndenumerate(array)`` if the field `array` is set."""
 
     shape: tuple[Any, ...]
     array: ArrayValue | None = None

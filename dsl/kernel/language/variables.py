@@ -177,7 +177,9 @@ class Variables:
         self.assign(variable.later, value)
 
     def _chosen_kind(self, variable: Variable, value: object) -> Kind | None:
-        """Return a variable's kind (compile-time type). If an array in it is replaced by another array or None, make the kind more general first.
+        """Return a variable's kind (compile-time type).
+
+        If the variable's arrays may be replaced by other arrays or None, the kind is first made more general.
 
         If the variable holds an array and `value` may be None, the kind is an `ArrayKind`. A second array of the same
         type gives the variable an `ArrayKind`, and restarts compilation.

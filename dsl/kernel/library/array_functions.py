@@ -84,7 +84,7 @@ def _extent(x: Any) -> Any:
 
 
 def _over_numbers(start: Callable[[Any], Any], step: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Return a function that reduces the elements of an array that are not NaN."""
+    """Return a function that reduces an array, and skips elements that are NaN."""
 
     def reduced(x: Any) -> Any:
         total = start(x[:0])  # in the dtype of the result

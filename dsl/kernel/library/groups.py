@@ -26,7 +26,7 @@ class GridGroup:
         grid_sync()
 
     def is_valid(self) -> bool:
-        """Return True, because weft launches kernels with grid barriers cooperatively."""
+        """Return True: weft always uses a cooperative launch for kernels with grid barriers."""
         return True
 
     def size(self) -> int:

@@ -141,7 +141,7 @@ class _Builder:
         return register
 
     def emit(self, node: Expr, call: Callable[..., Any], operands: list[int], ended: set[Expr], last: bool) -> None:
-        """Append a call of a primitive. Free the registers of cast operands, and those of the values in `ended`, which no later call uses."""
+        """Append a call of a primitive. Free the registers of cast operands, and of the values in `ended`, which no later call uses."""
         size = node.dtype.itemsize
         released = self._casts + [(self._register_of[child], child.dtype.itemsize) for child in ended]
         same = [register for register, itemsize in released if itemsize == size]

@@ -78,7 +78,10 @@ def rows_by_x(a: Any, o: Any) -> None:
 
 
 def through_shared(a: Any, o: Any) -> None:
-    """Exchange elements through shared memory. Each thread stores the sum of eight elements, plus 1000 times its own element, plus its lane index."""
+    """Exchange elements through shared memory.
+
+    Each thread stores s + 1000 e + lane, where s is a sum of eight elements and e is the thread's own element.
+    """
     tile = cuda.shared.array((8, 8), np.float64)
     i, j = cuda.threadIdx.x, cuda.threadIdx.y
     y, x = cuda.grid(2)

@@ -1,4 +1,7 @@
-"""Tests of `Trace`, which records computations with array sizes, and the conditions for repeating them with other sizes."""
+"""Tests of `Trace`.
+
+It records computations with array sizes, and the conditions under which they may be repeated for other sizes.
+"""
 
 from __future__ import annotations
 

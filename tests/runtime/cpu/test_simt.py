@@ -96,7 +96,9 @@ def test_a_planted_fault_is_found_where_threads_are_sanitized(fault: str, kind: 
 
 
 def test_a_missing_barrier_changes_bits_with_the_order_of_threads() -> None:
-    """Test that half of the threads read NaN without a barrier. The order of threads decides which half does."""
+    """Test that, if a barrier is missing, half of the threads read NaN, and that the order of threads decides which
+    half.
+    """
     forward, backward = run_planted("no barrier", ""), run_planted("no barrier", "backward")
     assert np.isnan(forward[: THREADS // 2]).all()
     assert np.array_equal(forward[THREADS // 2 :], WANTED[THREADS // 2 :])

@@ -348,7 +348,9 @@ class Run:
             self.ready.setdefault(at, []).append(lanes)
 
     def _go(self, at: int, lanes: np.ndarray) -> None:
-        """Run `lanes` from step `at` until they diverge, wait, end, or may reconverge."""
+        """Run the given lanes, starting at the step with the index `at`, until they diverge, wait, end, or may
+        reconverge.
+        """
         grid, steps, leaders = self.grid, self.grid.program.steps, self.grid.program.leaders
         while True:
             every = slice(None) if len(lanes) == grid.lanes else lanes
