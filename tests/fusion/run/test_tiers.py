@@ -50,7 +50,7 @@ def test_a_form_is_compiled_once_interpreting_has_cost_as_much(plans: Any) -> No
 
 @pytest.mark.parametrize("share", [0.0, 1e6])
 def test_calls_that_numpy_computes_at_once_bring_compilation_closer(plans: Any, share: float) -> None:
-    x = wf.asarray(np.random.default_rng(1).integers(0, 256, 1_000_000, np.uint8))
+    x = wf.asarray(np.random.default_rng(1).integers(0, 256, 1_200_000, np.uint8))
     with override(immediate=1 << 15, threads=2, background=False), mock.patch.object(tiers, "LOST_IMMEDIATELY", share):
         results = [np.asarray(x + x) for _ in range(110)]
     counted = wf.statistics()
