@@ -85,7 +85,7 @@ class _Second:
 
     @classmethod
     def finish_sent(cls, state: str, result: object = None) -> None:
-        """Record the state and the result of the request that the second process is working on."""
+        """Finish the request that was sent to the background process: record its state and its result."""
         if cls.sent is not None:
             request, cls.sent = cls.sent, None
             request.finish(state, result)

@@ -260,7 +260,7 @@ class Device(Services):
 
 
 class Registered:
-    """Modules of higher layers whose functions devices call. The layers register the modules when they are imported."""
+    """Modules of higher layers. Devices call their functions. The layers register these modules when they are imported."""
 
     # the module with the function `resolve_target`
     target_module = ""

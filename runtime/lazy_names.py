@@ -65,7 +65,7 @@ class _Unquoted(str):
 
 
 def unquote_annotations(function: Any) -> Any:
-    """Make signatures show a function's annotations without quotes. Return the function."""
+    """Remove the quotes around a function's annotations in its signature, and return the function."""
     inner = function
     while (wrapped := getattr(inner, "__wrapped__", None)) is not None:
         inner = wrapped

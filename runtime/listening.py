@@ -103,7 +103,7 @@ def kernel_number(digest: str) -> int:
 
 
 def launch_heard(device: Any, note: LaunchNote, start: Callable[[], None]) -> None:
-    """Call `start` through the active listeners, each of which calls the next."""
+    """Call the first active listener. Each listener calls the next one, and the last one calls `start`."""
     for listener in reversed(Listening.listeners):
         start = partial(listener.launch, device, note, start)
     start()

@@ -29,7 +29,7 @@ class StreamEmitter(Writer):
 
     @property
     def streams(self) -> bool:
-        """Return whether the kernel streams, that is, accesses more memory than the caches hold.
+        """Return whether the kernel accesses more memory than the caches hold ("streams").
 
         The ``streams`` attribute marks such kernels. They may use non-temporal stores, and prefetch even in small loop bodies.
         """

@@ -144,7 +144,8 @@ class SplitEmitter(BarrierEmitter):
         return not any(s == "symbolic" or (isinstance(s, int) and abs(s) > LONGEST_STRIDE) for s in strides)
 
     def recomputed(self, run: Run) -> list[Operation]:
-        """Return the operations on which a run (the code between two synchronization points) depends.
+        """Return the operations that a run (the code between two synchronization points) must recompute because it uses
+        their results.
 
         The run recomputes their results. Operations whose results it loads from arrays are not included.
         """

@@ -18,7 +18,9 @@ NONE: Names = frozenset()
 
 
 class Multiples:
-    """Analysis of divisibility by 2**n. It finds kernel parameters that must be multiples of 2**n to make a value in the kernel a multiple of 2**n.
+    """Analysis of divisibility by 2**n.
+
+    For a value in the kernel, it finds the kernel parameters whose divisibility by 2**n implies that of the value.
 
     `sizes` maps the names of index parameters to their values. Unless the kernel is for these sizes only (`exact`), only
     the names are used.

@@ -226,7 +226,7 @@ class _Finder:
         return True
 
     def blocks_are_independent(self) -> bool:
-        """Return whether several blocks can run together, because no thread waits for another block."""
+        """Return whether no thread waits for another block, so that several blocks can run together."""
         for o in self.kernel.walk():
             if o.opcode in SYNCHRONIZATION and o.opcode not in _OF_BLOCKS:
                 return False

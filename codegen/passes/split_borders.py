@@ -164,7 +164,7 @@ class _Splitter(Copier):
         return count
 
     def length(self, region: Block) -> int:
-        """Return the number of operations in a copy of a region, given the conditions in `self.known`."""
+        """Return the number of operations that a copy of a region has if the conditions in `self.known` are decided."""
         count = 0
         for operation in region.operations:
             holds = self.holds(operation.operands[0]) if operation.opcode == "if" else None

@@ -23,7 +23,7 @@ SHORT, SHORT_ON_GPU = 8, 4
 
 
 def describe_short_loops(kernel: Kernel, sizes: Mapping[str, int], on_gpu: bool) -> Kernel:
-    """Return the kernel. If it has short loops to unroll, its attribute ``short`` lists the extents of these loops."""
+    """Set the attribute ``short`` of a kernel to the extents of the short loops to unroll, if there are any. Return the kernel."""
     short, roles = _limits(on_gpu)
     parameters = {p.value for p in kernel.parameters if p.value.name in sizes}
     # (examine only sizes that matter, so that plans for many sizes share a kernel)

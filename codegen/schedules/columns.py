@@ -101,7 +101,10 @@ def halve_columns(parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def find_columns(nest: Nest) -> RowNest | None:
-    """If a kernel reduces columns of arrays, return its reduction loops. Otherwise, return None. (A `RowNest` can also describe loops along columns.)"""
+    """Return the reduction loops of a kernel that reduces columns of arrays, or None for other kernels.
+
+    (The loops are described by a `RowNest`, in spite of its name.)
+    """
     if not nest.levels:
         return None
     row = find_row(nest)

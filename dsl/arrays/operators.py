@@ -371,7 +371,8 @@ _NUMPY_MEANS = ("_mean", "_var")
 
 
 def _refuse_numpy_method(array: Any, out: Any) -> None:
-    """Raise TypeError if NumPy's method `mean`, `std` or `var` of an ndarray writes to the weft array `out`.
+    """Raise TypeError if the method `mean`, `std` or `var` of a NumPy array would write its result to the weft array
+    `out`.
 
     NumPy would not divide the sum in `out` by the number of elements.
     """

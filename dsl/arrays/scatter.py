@@ -157,7 +157,7 @@ def _sum_steps(value: Expr, nan: Expr, steps: Expr, top: Expr, position: Expr, s
 
 
 def _special_sum(counts: Expr) -> Expr:
-    """Return inf, -inf or NaN for each index, given the packed counts of infinities and NaNs at the index."""
+    """For each index, return the special sum (inf, -inf or NaN) that follows from the packed counts of infinities and NaNs at this index."""
     negative, mask = constant(_UPPER, _INT64), constant((1 << _UPPER) - 1, _INT64)
     infinity, nan = (constant(v, _FLOAT64) for v in (np.inf, np.nan))
     some = [

@@ -69,7 +69,9 @@ def explain_speed(run: Callable[[], Any], counts: Outcome, numpy_seconds: float)
 
 
 def _explain_host(sampler: LineSampler, large: bool) -> str:
-    """Describe the source lines that spend the most time on the host, and give advice. Return this text, which completes the caller's sentence.
+    """Return a text that describes the source lines that spend the most time on the host, with advice.
+
+    The text completes the caller's sentence.
 
     `large` states that the kernels process large arrays.
     """

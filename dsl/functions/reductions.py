@@ -163,7 +163,7 @@ def _check_bits(op: str, dtype: np.dtype) -> None:
 
 
 def _masked(op: str, node: Expr, where: ArrayLike, neutral: Expr | None) -> Expr:
-    """Where a mask is false, replace the elements of `node` by `neutral` (if None, by the op's identity element)."""
+    """Replace the elements of `node` by `neutral` where a mask is false. If `neutral` is None, use the op's identity element."""
     mask = as_operand(as_mask(where))[0]
     if len(mask.shape) > len(node.shape):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")

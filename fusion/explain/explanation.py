@@ -259,7 +259,7 @@ def explain_storages(storages: Iterable[Storage], timed: bool = True) -> Explana
 
 
 def inputs_of(group: Group) -> list[Expr]:
-    """Return the materialized values that a group reads or updates, except its own results."""
+    """Return the materialized values that a group reads or updates, without the values that the group itself computes."""
     if group.opaque is not None:
         found = [base_of(c) for c in group.opaque.operands]
     else:

@@ -103,7 +103,7 @@ def formulas_of(placed: Placed, group: Group, names: Names, in_place: Collection
 
 
 def _loop_names(placed: Placed, group: Group) -> str:
-    """Name the loops of a reduction or scan, as in " along k", unless they are all inner loops."""
+    """Return the names of a reduction's or scan's loops, as in " along k", or "" if it runs over every inner loop."""
     own = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}
     if own == {k for k, loop in enumerate(group.loops) if loop.role != "parallel"}:
         return ""

@@ -191,7 +191,9 @@ def reads_of(statement: Statement) -> list[tuple[Expr, Affine | None, bool]]:
 
 
 def find_owners(blocked: BlockedSteps, *, once: bool) -> dict[Expr, Expr]:
-    """Find the updates that can run in place, in an existing ring buffer. Return a dict from each update to the value that owns its buffer.
+    """Find the updates that can overwrite an existing ring buffer.
+
+    Return a dict that maps each update to the value that owns this ring buffer.
 
     No other statement may read the overwritten elements, and both boxes must be at the same coordinates. With `once`,
     each point is computed exactly once, so that an update may read the element that it overwrites.

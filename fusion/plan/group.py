@@ -78,7 +78,7 @@ class Group:
 
 
 def start_group(group: Group, task: Task) -> None:
-    """Make `task` the first task of `group`, which gets the task's loops, parallel loops first."""
+    """Make `task` the first task of `group`. The group takes over the task's loops, parallel loops first."""
     order = sorted(range(len(task.loops)), key=lambda k: (task.loops[k].role != "parallel", k))
     group.loops = [task.loops[k] for k in order]
     loops = {own: position for position, own in enumerate(order)}

@@ -265,7 +265,8 @@ class Grouping:
 
 
 def is_split_moment(task: Task, machine: Machine) -> bool:
-    """Return whether a task is a shifted sum that is split into blocks. For example, a variance sums squared differences from the mean (the shift).
+    """Return whether a task sums powers of differences from a shift, as a variance does with the mean as the shift, and
+    is split into blocks.
 
     The kernel of such a task must also compute the mean or maximum.
     """
@@ -349,7 +350,9 @@ def set_loop_roles(group: Group, placed: Placed) -> None:
 
 
 def _hints(produced: list[tuple[Expr, Affine | None]], stored: dict[Expr, Placed]) -> dict[int, int]:
-    """Guess which loops of a task and of a group correspond. Such loops have the same stride in a value that the group stores and the task reads."""
+    """Guess which loops of a task correspond to which loops of a group: those that have the same stride in a value that
+    the group stores and the task reads.
+    """
     hints: dict[int, int] = {}
     for node, index in produced:
         producer = stored[node]

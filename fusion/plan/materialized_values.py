@@ -119,7 +119,7 @@ def base_of(node: Expr) -> Expr:
 
 
 def _find_parts(order: list[Expr], outputs: Collection[Expr]) -> set[Expr]:
-    """Return the updates that need not be materialized. Each of them assigns a part of a newly allocated array.
+    """Return the updates that assign a part of a newly allocated array, and therefore need not be materialized.
 
     Instead, each reader selects the operand that contains its element. Updates of existing memory are not returned,
     because writing a part of the memory in place is cheaper.

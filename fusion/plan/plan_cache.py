@@ -111,7 +111,7 @@ class SizeEncoder:
         self.tuples: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def number(self, value: int) -> int:
-        """Return the number that encodes a length or stride, and has the same sign."""
+        """Return the number that encodes a length or stride. The number has the sign of the length or stride."""
         found = self.codes.get(value)
         if found is None:
             found = self.codes[value] = self._new(value)
@@ -162,7 +162,7 @@ SIZED: dict[str, Callable[[tuple[Any, ...], Any], tuple[Any, ...]]] = {
 
 
 def may_be_stored(device: Device) -> bool:
-    """Return whether the disk cache may have plans for a device. It has none for a CPU whose description it lacks."""
+    """Return whether the disk cache may have plans for a device. There are none for a CPU if its description is unknown."""
     # (asking LLVM for the description takes longer than most first runs)
     return device.streaming or is_host_described()
 

@@ -163,7 +163,9 @@ def with_own_shift(task: Task) -> tuple[Task, Task]:
 def shift_sums(
     b: KernelBuilder, shifted: ShiftedMoment, sums: Sequence[Value], own: Value, common: Value, count: Value
 ) -> list[Value]:
-    """Change the shift of a sum: emit code that converts ``sum((x - own)**2)`` over a block's elements to ``sum((x - common)**2)``.
+    """Emit code that converts a block's sum ``sum((x - own)**2)`` to ``sum((x - common)**2)``.
+
+    `own` is the block's own shift, and `common` the shift of all blocks.
 
     The block has `count` elements. Other sums contain an exponential instead of the square. With squares, the sum of the
     differences is converted too. If all elements of a block are -inf, their differences from the maximum are NaN. Such a

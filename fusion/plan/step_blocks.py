@@ -61,7 +61,7 @@ def lag_of(blocked: BlockedSteps, node: Expr) -> int:
 
 
 def ring_delay(blocked: BlockedSteps, node: Expr, number: int, distance: IntVector) -> int:
-    """Return the iterations between the store of a row in a ring buffer and its use by a step."""
+    """Return the number of iterations from when a row is stored in a ring buffer to when a step uses this row."""
     owner = blocked.owner.get(node, node)
     return blocked.steps[number].lag - lag_of(blocked, owner) - distance[0] if blocked.rows else 0
 

@@ -145,7 +145,7 @@ class Epoch:
         self.lock: RLock = RLock() if before is None else before.lock
 
     def begin(self, where: Location | None) -> None:
-        """Set the call site of the first operation. If there is a maximum length for recordings that begin at this source line, apply it."""
+        """Set the call site of the first operation, and apply the maximum length, if any, for recordings that begin at this source line."""
         self.first = where
         if limits and where is not None:
             site = site_of(where)

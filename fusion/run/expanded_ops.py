@@ -51,7 +51,7 @@ def compile_price() -> float:
 
 
 def search_price() -> float:
-    """Return a threshold in seconds. After an op has spent this time in NumPy, a search of the disk cache for its compiled loop pays off."""
+    """Return the time in seconds that an op must have spent in NumPy before a search of the disk cache for the op's compiled loop pays off."""
     return min(SEARCH, REQUEST) if STORED_LOOPS in sys.modules else REQUEST
 
 
@@ -70,7 +70,7 @@ class _Value:
 
 
 class _OnArrays:
-    """A substitute for `KernelBuilder`. Its methods compute with NumPy arrays, and emit no code. The function `simple` finds NumPy loops for ops."""
+    """A substitute for `KernelBuilder` whose methods compute with NumPy arrays instead of emitting code. It is used to find NumPy loops for ops."""
 
     def __init__(self, simple: Callable[[str, Loop, np.dtype], Any]) -> None:
         self._simple = simple

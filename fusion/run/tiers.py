@@ -265,7 +265,9 @@ def _keeps_interpreting(form: FormCost) -> bool:
 
 
 def _interpret(evaluation: Evaluation, program: Program | None, form: FormCost, begin: float) -> bool:
-    """Interpret a graph by running `program`. Add the estimated time lost, compared with a compiled plan, to the cost record `form`.
+    """Interpret a graph by running `program`.
+
+    Estimate how much longer this takes than a compiled plan, and add this time to the cost record `form`.
 
     Return False if only a plan computes the right bits.
     """

@@ -50,7 +50,7 @@ class SimtDevice(CpuDevice):
         return Registered.resolve_target(self.name)
 
     def prepare(self, launches: Sequence[Launch]) -> None:
-        """Return None, so that kernels are launched one by one and can be checked."""
+        """Return None, which means that launches cannot be prepared: kernels are launched one by one, so that they can be checked."""
 
     def launch(self, function: HostFunction, parallel: tuple[int, ...], work: int, arguments: array[int]) -> None:
         """Run a kernel to completion. The kernel's block schedule determines the number of blocks."""

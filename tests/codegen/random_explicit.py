@@ -271,7 +271,8 @@ class Writer:
 
 
 def check(seed: int, assembled: bool = False) -> None:
-    """Compare the results of a random program that is interpreted in two thread orders, and compiled for the CPU in two ways.
+    """Run a random program in four ways, and compare the results: interpreted in two thread orders, and compiled for
+    the CPU in two ways.
 
     The orders are forward and backward. The compiled threads are loops between barriers, or coroutines. Raise an error
     if the results differ. The program is also compiled for a GPU and, if `assembled`, assembled.

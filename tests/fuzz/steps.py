@@ -115,7 +115,10 @@ def _window(margins: list[tuple[int, int]], shift: list[int]) -> str:
 
 @contextmanager
 def forced(program: Any, device: str) -> Iterator[None]:
-    """Force the merging of time steps in the ``with`` block. The block runs on `device` without cached plans, and with the limits of `program`."""
+    """Within the ``with`` block, force the merging of time steps on `device`, without cached plans.
+
+    The limits are those of `program`.
+    """
     execute._plans.clear()
     plan_cache._known.clear()
     with ExitStack() as stack:

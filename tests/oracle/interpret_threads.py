@@ -51,7 +51,7 @@ class Warp:
 
 
 def finish(thread: Thread) -> None:
-    """Interpret a kernel that has no threads yet. The argument is a generator that executes the whole kernel.
+    """Interpret a kernel without threads to its end. `thread` is a generator that executes the kernel.
 
     Raises DivergenceError at an operation that synchronizes threads.
     """

@@ -65,7 +65,7 @@ def test_an_interrupt_is_raised_at_once_and_the_work_goes_on(
 
 
 def test_a_thread_that_never_begins_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Test that work is done even if its thread does not start. For example, memory may be exhausted."""
+    """Test that work is done even if the thread for it cannot start, for example because memory is exhausted."""
     monkeypatch.setattr(work_alone, "PATIENCE", 0.05)
     monkeypatch.setattr(work_alone._thread, "start_new_thread", lambda *_: 1)
     assert uninterruptible(lambda: 5, "five") == 5

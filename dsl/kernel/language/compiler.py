@@ -167,7 +167,7 @@ class Compiler(Variables):
         self.stack: list[Any] = []  # the functions that are being inlined
 
     def occurrence(self, path: tuple[Any, ...], node: ast.AST) -> int:
-        """Count a compilation of `node`, and return the number of its earlier compilations in this run.
+        """Return how often `node` has been compiled before in this run, and count this compilation.
 
         A node in an unrolled loop is compiled once per iteration.
         """

@@ -221,7 +221,7 @@ class Stack:
         self._baton.release()
 
     def abandon(self, at_once: bool) -> None:
-        """End this OS thread by raising an exception in the simulated thread that it runs. With `at_once`, the exception interrupts running code."""
+        """Raise an exception in the simulated thread that this OS thread runs, so that both end. With `at_once`, the exception interrupts running code."""
         carrier = self._carrier
         if carrier is None or not carrier.is_alive():
             return

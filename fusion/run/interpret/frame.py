@@ -144,7 +144,7 @@ class ValueFrame:
         return self.device.view_memory(buffer, step.node.dtype, step.node.shape)
 
     def look_for_donations(self) -> None:
-        """Find the input buffers that only one in-place update needs. The update may overwrite such a buffer instead of copying it."""
+        """Find the input buffers that are needed only by one in-place update. The update may overwrite such a buffer, so that no copy is made."""
         if self._remote:
             return
         readers: dict[int, int] = {}

@@ -132,7 +132,9 @@ def make_program(graph: LiveGraph, wanted: Sequence[int] | None, device: Device,
 def _without_intermediates(
     order: list[Expr], outputs: list[Expr], found: Mapping[Expr, tuple[Expr, Any]]
 ) -> tuple[list[Expr], dict[Expr, tuple[Expr, ...]]]:
-    """Let variances and counts read their original array directly. Return the nodes that are still needed, and the operands of each node.
+    """Let variances and counts read the array that they are computed from, instead of intermediate values.
+
+    Return the nodes that are still needed, and the operands of each node.
 
     Variances in `found` have their array as operand. The nodes of the squared differences are omitted unless other
     nodes need them. In the same way, counts of true elements have a bool array as operand.

@@ -33,7 +33,7 @@ _SHIFTED = frozenset({"square", "multiply", "exp", "exp2"})
 
 
 def rounds(node: Expr) -> bool:
-    """Return whether the order of the elements may affect the result of a reduction or scan."""
+    """Return whether a reduction or scan rounds, so that its result may depend on the order of the elements."""
     return dtype_kind(node.dtype) in "fc" and node.op not in _EXACT
 
 

@@ -342,7 +342,7 @@ def backward(x, o):
 
 
 def waits(x, o):
-    """Make the other threads wait until thread 0 has executed all but one of its iterations."""
+    """Let thread 0 execute all its iterations except one while the other threads wait."""
     for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
         while cuda.grid(1) > 0 and cuda.atomic.add(o, 0, 0.0) < x.size // cuda.gridsize(1) - 1:
             cuda.nanosleep(1)

@@ -93,7 +93,9 @@ def test_values_that_live_at_the_same_time_do_not_overlap(seed: int) -> None:
 
 
 def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
-    """Return the slot numbers of values whose memory is handed on to a result in `outputs`, directly or through other values."""
+    """Return the slot numbers of values whose memory is later reused by a result in `outputs`, either directly or after
+    reuse by other values.
+    """
     found: set[int] = set()
     for step in reversed(steps):
         if isinstance(step, Donation) and step.slot in outputs | found:

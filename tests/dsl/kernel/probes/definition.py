@@ -47,7 +47,9 @@ class Probe:
 
 
 def owns_elements(value: Any) -> bool:
-    """Return whether a kernel argument is a NumPy array. An array owns elements that a kernel may overwrite, so that each run needs a copy."""
+    """Return whether a kernel argument must be copied for each run, because it is a NumPy array, whose elements a
+    kernel may overwrite.
+    """
     return isinstance(value, np.ndarray)
 
 
