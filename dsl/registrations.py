@@ -325,7 +325,7 @@ def _call_with_numpy(
 
 
 def _has_own(value: Any) -> bool:
-    """Return whether a value is a weft array, or a list or tuple with one among its first items."""
+    """Return whether a value is a weft array, or a list or tuple that has a weft array among its first items."""
     return type(value) in _ALL or (isinstance(value, (list, tuple)) and any(map(_has_own, value[:_INSPECTED])))
 
 

@@ -72,7 +72,7 @@ class Listener(Protocol):
         """Launch the kernel or other work by calling `start`, and possibly measure the time."""
 
     def built(self, note: BuildNote) -> None:
-        """Receive the description of a finished compilation, or of compiled code that was loaded."""
+        """Receive a description of code that was compiled, or that was loaded in compiled form."""
 
 
 class Listening:

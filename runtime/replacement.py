@@ -67,7 +67,7 @@ class Replacement:
         return self._over
 
     def install_if_due(self, calls: int) -> None:
-        """Replace the Python functions by native code if the replacement is due after `calls` calls."""
+        """Replace the Python functions by native code if the number of calls so far, `calls`, is high enough."""
         if self.is_due(calls):
             module, _, name = self._install.rpartition(".")
             getattr(import_module(module), name)()

@@ -155,7 +155,7 @@ class SynchronousDevice(Device):
         return machine_memory()
 
     def host_memory(self, nbytes: int, kind: HostKind) -> HostMemory:
-        """Return ordinary host memory, even if `kind` requests pinned, mapped or managed memory. These devices have only ordinary memory."""
+        """Return ordinary host memory, even if `kind` requests pinned, mapped or managed memory. A synchronous device has no other kind of memory."""
         values = np.empty(nbytes + 64, np.uint8)
         at = -(-address_of(values) // 64) * 64
         return HostMemory(at, at, nbytes, values)

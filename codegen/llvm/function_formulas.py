@@ -241,7 +241,7 @@ class FloatText:
         return self.op("fmul", square, bend)
 
     def log_bounds(self, x: str, result: str) -> str:
-        """Return `result` where x is positive and finite, and the logarithm's special values elsewhere."""
+        """Return `result`, the computed logarithm, if x is positive and finite, and otherwise the logarithm's special value for x."""
         result = self.select(self.test("olt", x, math.inf), result, x)
         outside = self.select(self.test("oeq", x, 0.0), self.number(-math.inf), self.number(math.nan))
         return self.select(self.test("ogt", x, 0.0), result, outside)

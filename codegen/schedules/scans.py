@@ -244,7 +244,7 @@ class TileScanner:
         return w.builder.emit("shuffle", operands, (value.type,), mode=mode)[0]
 
     def values(self, writer: LaneWriter, slot: Slot) -> list[Value]:
-        """Return the input of the scan for each element of a vector: the identity for elements beyond the row."""
+        """Return the input of the scan for each element of a vector. Elements beyond the row get the operation's identity."""
         found = []
         for lane, valid in enumerate(slot.valid):
             value = writer.value(slot, lane, self.of.value)

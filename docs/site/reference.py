@@ -91,7 +91,7 @@ def heading(title: str, text: str = "") -> str:
 
 
 def escape(text: str) -> str:
-    """Escape the characters of operators, which are markup in reStructuredText outside literals."""
+    """Escape the characters of operators. Outside literals, reStructuredText would read them as markup."""
     return re.sub(r"``.*?``|[|*]", lambda match: match[0] if len(match[0]) > 1 else f"\\{match[0]}", text)
 
 

@@ -155,7 +155,10 @@ class _Operator(KeyText):
         self._find_slotted(key)
 
     def _find_slotted(self, key: str) -> None:
-        """Emit the code of `look_up_slotted`: find the memoized result of an array operation with a Python scalar in a slot (kernel argument)."""
+        """Emit the code of `look_up_slotted`.
+
+        It finds the memoized result of an array operation whose Python scalar is passed in a slot (kernel argument).
+        """
         t, known = self._t, self._known
         number, epoch = t.load(self._scalar, 0, "ptr"), t.load(self._held["epoch"], 0, "ptr")
         self._check(number, "with.number", "slow")

@@ -129,7 +129,7 @@ def number_of(number: Any, dtype: np.dtype, location: Location, op: str, epoch: 
 
 
 def bind_numbers(node: Expr, operands: tuple[Any, ...], location: Location, epoch: Epoch) -> Expr:
-    """If the value of a Python scalar changes between calls, replace it in the expression `node` by a kernel argument. Return the new expression."""
+    """Replace the Python scalars that change between calls by kernel arguments in the expression `node`, and return the new expression."""
     if len(node.operands) != len(operands):  # (the operation was simplified)
         return node
     for which, number in enumerate(operands):

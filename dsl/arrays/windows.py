@@ -218,7 +218,7 @@ _set_class = object.__dict__["__class__"].__set__
 
 
 def as_read_only(view: Array) -> Array:
-    """Return a read-only version of a new view, to which nothing else refers."""
+    """Return a read-only version of a new view. The caller must hold the only reference to the view."""
     if isinstance(view, Part):
         _set_class(view, ReadOnlyPart)
         return view

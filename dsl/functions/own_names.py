@@ -233,7 +233,7 @@ class OwnNames(Mapping[str, Any]):
 
 
 def _or_numpy(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `own`, so that NumPy's function executes the calls that weft does not support.
+    """Wrap weft's function `own`, so that NumPy's function executes the calls that weft does not support.
 
     These are calls with arrays of other libraries or with unsupported dtypes.
     """

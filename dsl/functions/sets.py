@@ -109,7 +109,10 @@ def _are_rows(ar: Any, axis: ShapeLike | None) -> bool:
 
 
 def _values_in_order(values: Array, rows: bool, numbered: bool) -> tuple[Array, Array | None]:
-    """Sort an array's elements or, if `rows` is true, its rows. If `rows` or `numbered` is true, also return the original indices, else None."""
+    """Sort an array's elements or, if `rows` is true, its rows.
+
+    Also return the original indices if `rows` or `numbered` is true, otherwise None in their place.
+    """
     if not rows and not numbered:
         return order_along(values, 0, False, False), None
     if rows:

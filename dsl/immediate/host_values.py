@@ -160,7 +160,7 @@ def view_of_storage(array: Any, seen: np.ndarray) -> np.ndarray:
 
 
 def stays_small(one: tuple[int, ...], other: tuple[int, ...], limit: int) -> bool:
-    """Return whether two shapes broadcast to at most `limit` elements. The shapes are not checked for compatibility."""
+    """Return whether the broadcast of two shapes has at most `limit` elements, assuming that the shapes are compatible."""
     if one == other or not other:  # (most calls)
         return prod(one) <= limit
     size = 1

@@ -244,7 +244,7 @@ def write_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callab
 
 
 def _is_uniform(storage: Storage) -> bool:
-    """Return whether a storage on the CPU needs no memory yet, since it is constant or uninitialized."""
+    """Return whether a storage on the CPU is constant or uninitialized, so that it needs no memory yet."""
     node = storage.expr
     return node is not None and node.kind in ("constant", "empty") and storage.device.name == "cpu"
 

@@ -79,7 +79,8 @@ MODES = (Mode.CALL, Mode.REFLECTED, Mode.IN_PLACE, Mode.SQUARE, Mode.PRODUCT, Mo
 
 
 def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = None) -> Builtin:
-    """Return native code that runs before the builtin `following`. It calls ufunc loops on small arrays itself, and passes on all other calls.
+    """Return native code that handles calls for small arrays by ufunc loops, and passes all other calls to the builtin
+    `following`.
 
     Return `following` itself if floating-point flags cannot be read on this machine.
 
@@ -414,7 +415,7 @@ class _Loop(OperandText):
         t.jump("wrong", name)
 
     def _return_array(self, result: str) -> None:
-        """Emit code that returns the result as a weft array, or as a NumPy array to the callers that expect one.
+        """Emit code that returns the result as a weft array, or as a NumPy array if the caller expects a NumPy array.
 
         See `_branch_on_caller`.
         """

@@ -126,7 +126,7 @@ def _limit_shifted(name: str, arguments: Any, options: dict[str, Any]) -> int:
 
 
 def shifted_limit(shifts: int, dtype: np.dtype) -> int:
-    """Return the element limit for a dtype: the usual limit, shifted left by this dtype's number in `shifts` (see `shifts_of`)."""
+    """Return the element limit for a dtype: the usual limit, shifted left by the number of bits that `shifts` contains for the dtype (see `shifts_of`)."""
     shift = (shifts >> 2 * dtype.num) & 3
     return IMMEDIATE[0] << (LARGEST if shift == ANY_SIZE else shift)
 

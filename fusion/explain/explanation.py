@@ -216,7 +216,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def schedules_of(storages: Iterable[Storage], target: Target | None = None) -> list[Schedule]:
-    """Return the schedules that would evaluate `storages`, one per recording.
+    """Return the schedules that would evaluate `storages`. There is one schedule for each recording.
 
     The default target is that of the recording's device.
     """

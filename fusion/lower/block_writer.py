@@ -279,7 +279,7 @@ class BlockWriter(BlockedStepsWriter):
         return taken.results[0]
 
     def flush_stores(self) -> None:
-        """Emit the queued stores to ring buffers and memory. Then emit the steps that overwrite their operands."""
+        """Emit the queued stores to ring buffers and memory, and then the steps that overwrite operands of these stores."""
         for array, index, value in self.ring_stores:
             self.builder.store(array, index, value)
         for here, pointer, index, value in self.kept:
@@ -330,7 +330,9 @@ class BlockWriter(BlockedStepsWriter):
         return ring_offset(o - a for o, a in zip(first, here, strict=True))
 
     def _in_ring(self, node: Expr, distance: IntVector) -> tuple[Value, Value]:
-        """Return the ring buffer for `node`, and an index in it. The element there lies at the offset `distance` from the point being computed."""
+        """Return the ring buffer for `node`, and the index in it of the element that belongs to the grid point at
+        offset `distance` from the current point.
+        """
         behind = ring_delay(self.blocked, node, self.number, distance)
         beside = sum(d * p for d, p in zip(distance[self.blocked.rows :], self.pitches, strict=True))
         owner = self.blocked.owner.get(node, node)

@@ -278,7 +278,9 @@ class BlockedStepsWriter(KernelWriter):
         return self._numbered(("load", node, index), depth, lambda: self.builder.load(self.rings[ring][0], index))
 
     def _element_in_ring(self, node: Expr, first: int) -> tuple[Value, int]:
-        """Return the index of an element in the array that stores ring buffers, and the nesting depth of the loop that computes the index.
+        """Return an element's index in the array of ring buffers.
+
+        Also return the nesting depth of the loop in which this index is computed.
 
         `first` is the flat index of the element that is read or written at the first point of the step's box.
         """

@@ -74,7 +74,7 @@ def choose_materialized(order: list[Expr], outputs: Collection[Expr]) -> set[Exp
 def _count_branches(
     node: Expr, stored: set[Expr], parts: set[Expr], choices: dict[Expr, dict[Expr, int]]
 ) -> dict[Expr, int]:
-    """Count the branches in the code of `node` that choose between parts of an array. Return one count per array, including nested branches."""
+    """In the code of `node`, count the branches that choose between parts of an array, including nested ones. Return one count per array."""
     below = [choices.get(c, {}) for c in node.operands if c not in stored]
     if node in parts:
         return {node: len(node.operands) + sum(count for found in below for count in found.values())}

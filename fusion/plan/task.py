@@ -94,7 +94,7 @@ class Task:
         )
 
     def renamed(self, alias: Mapping[Expr, Expr]) -> Task:
-        """Return a copy of the task. Wherever the task reads a value that is a key of the mapping `alias`, the copy reads the mapped value."""
+        """Return a copy of the task that reads ``alias[v]`` instead of each value v in the mapping `alias`."""
         if alias.keys().isdisjoint(node for node, _ in self.reads()):
             return self
         window = self.window and self.window.renamed(alias)

@@ -430,7 +430,7 @@ def _references(buffer: Buffer) -> int:
 
 
 def _count_unshared() -> int:
-    """Measure which reference count Python reports for a buffer that only one storage uses. A shared buffer has a higher count."""
+    """Measure the reference count that Python reports for an unshared buffer (one that only one storage uses). Shared buffers have higher counts."""
     storage = Storage((), np.dtype(bool), None, Buffer(None, 0, 0))  # type: ignore[arg-type]
     buffer = storage.buffer
     return _references(buffer)  # type: ignore[arg-type]

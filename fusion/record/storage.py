@@ -119,7 +119,7 @@ class Epoch:
     )
 
     def __init__(self, device: Device, before: Epoch | None = None) -> None:
-        """Begin a recording on a device. The recording uses the lock of the recording `before`, or a new lock if `before` is None."""
+        """Begin a recording on a device. It shares the lock of `before`, an earlier recording, or gets a new lock if `before` is None."""
         self.device = device
         self.number = next(_numbers)
         self.slots: list[Any] = []  # Buffer, or a scalar that is bound to a slot
@@ -282,7 +282,7 @@ recording = Recording()
 
 
 def current_epoch(device: Device | None = None) -> Epoch:
-    """Return this thread's recording on `device`, by default on the default device. If there is none, begin one."""
+    """Return this thread's recording on `device` (None: the default device). If there is none, begin one."""
     epoch = recording.epoch
     if device is None:
         device = default_device()

@@ -214,7 +214,7 @@ def _exchange(address: int, length: int, old: int, new: int) -> None:
 
 
 def _compile(text: str, optimized: bool, processor: Processor | None = None) -> bytes:
-    """Compile LLVM text to an object file for `processor` or, if None, for any processor of this architecture."""
+    """Compile LLVM text to an object file for `processor`. If `processor` is None, the file runs on any processor of this architecture."""
     load_llvm()
     import llvmlite.binding as llvm
 

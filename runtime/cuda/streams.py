@@ -168,7 +168,7 @@ class CudaStream:
                 self._seen[number] = max(last_work, self._seen.get(number, 0))
 
     def waits_for(self, number: int, last_work: int) -> bool:
-        """Return whether this stream waits for a work item. The handle `number` identifies the item's stream, and `last_work` identifies the item."""
+        """Return whether this stream waits for the work item `last_work` of the stream with the handle `number`."""
         return number == self.number or self._seen.get(number, 0) >= last_work
 
     def add_callback(self, function: Callable[[], object]) -> None:

@@ -19,7 +19,8 @@ HOST = Target("host", "cpu", "x86_64-unknown-linux-gnu", "", "", 32, 2)
 
 
 def blocks(kernel: Kernel, threaded: Kernel, arguments: list[Any], most: int) -> int:
-    """Return the number of blocks in which a GPU runs the kernel `threaded`. The compiler made this kernel from the loops of `kernel`.
+    """Return the number of blocks with which a GPU runs `threaded`, the kernel that the compiler made from the loops of
+    `kernel`.
 
     If `threaded` has a grid-stride loop, the number is at most `most`.
     """

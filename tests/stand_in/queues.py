@@ -31,7 +31,10 @@ class Queues:
         return self.error
 
     def wait(self, stream: int, event: int) -> int:
-        """Let later work of `stream` wait for an event, as it was last recorded. If `event` is recorded again, this wait does not change."""
+        """Let later work of `stream` wait for the most recent recording of an event.
+
+        Later recordings of the event do not affect this wait.
+        """
         event_position = self._events.get(event)
         return self.give(stream, lambda: self._run(*event_position)) if event_position is not None else self.error
 

@@ -208,6 +208,6 @@ def result_values(c: Compiler, result: Variable) -> list[Any]:
 
 
 def _rebuild(c: Compiler, result: Variable, results: list[Any]) -> Any:
-    """Build the compile-time object that stands for a recursive call's result. Pop the IR values for it from the front of the list `results`."""
+    """Create the object that stands for the result of a recursive call, from IR values that are popped from the front of `results`."""
     own = [results.pop(0) for _ in slot_dtypes(result.kind)]
     return c.assembled(result, own, lambda part: _rebuild(c, part, results))

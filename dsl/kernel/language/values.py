@@ -440,7 +440,8 @@ def number_kind(value: Any) -> ScalarKind:
 
 
 def join(first: Kind, second: Kind, numba: bool = False) -> Kind | None:
-    """Return the kind (compile-time type) of a variable that can hold values of two other kinds. If no kind fits both, return None.
+    """Return a kind (compile-time type) for a variable that can hold values of both given kinds, or None if there is
+    none.
 
     If `numba` is true, Python numbers are not weak.
     """

@@ -195,7 +195,7 @@ def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[A
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[Any], Any]:
-    """Compile a function, and return a list and the result type. The list contains only one item: the code that `compile` returns.
+    """Compile a function. Return a list that contains only the code from `compile`, and the result type.
 
     Examples
     --------

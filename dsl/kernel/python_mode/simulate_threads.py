@@ -216,7 +216,7 @@ class Stack:
             ) from None
 
     def resume(self, thread: RunningThread | None = None) -> None:
-        """Let this OS thread run. It continues its own simulated thread or, if it has none, starts the simulated thread `thread`."""
+        """Let this OS thread run. If it already has a simulated thread, it continues that one, otherwise it starts `thread`."""
         self._next = thread
         self._baton.release()
 

@@ -426,7 +426,7 @@ class Detector:
             one.move_on()
 
     def arrive(self, thread: ThreadState, site: Site, row: Row) -> None:
-        """Analyze a thread's arrival at a barrier, which must be the same for all threads of a block."""
+        """Analyze a thread's arrival at a barrier. All threads of a block must arrive at the same barrier."""
         block, turn = thread.block, thread.epoch
         if turn == len(block.barriers):
             block.barriers.append((site, thread))

@@ -19,7 +19,7 @@ from weft.runtime import get_device, thread_count
 
 
 class Interpreted:
-    """A stand-in for `Plan` in interpreted runs, which have no plan. `evaluate_epoch` reads its attributes."""
+    """A stand-in for `Plan` in interpreted runs, which have no plan. `evaluate_epoch` reads the attributes of the stand-in."""
 
     __slots__ = ("alone", "complete", "handed", "outputs")
 

@@ -196,7 +196,7 @@ def _use_half(generator: Any, begin: State, engine: Engine, method: Drawing, wor
 
 
 def _read_half(method: Drawing, words: np.ndarray, half: int) -> None:
-    """Draw the first elements of the random stream `words` from `half`, the unused 32 bits of the generator's last output."""
+    """Draw the first elements of a random stream, `words`, from `half`, the unused 32 bits of the generator's last output."""
     most, loc, threshold = (int(words[k]) for k in (4, 5, 8))
     front = 0
     for k in range(32 // method.bits):

@@ -51,7 +51,7 @@ def loops(kernel: Kernel) -> list[Operation]:
 
 
 def joined(parts: int, between: bool = False) -> Kernel:
-    """Return the kernel ``out[i] = x_k[i - bound_k]`` for concatenated arrays.
+    """Return a kernel that concatenates arrays: ``out[i] = x_k[i - bound_k]``, where the array x_k begins at bound_k.
 
     For each i, k is the largest number less than `parts` with ``bound_k <= i``, where bound_0 is 0. If `between`, the
     kernel subtracts ``x_0[i - 3] if 3 <= i <= bound_1 else 7`` from the result.

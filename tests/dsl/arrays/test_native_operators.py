@@ -148,7 +148,9 @@ WRITES: dict[str, Callable[[Any, Any, int], Any]] = {
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("fresh", [False, True])
 def test_writes_are_found_again(name: str, fresh: bool) -> None:
-    """Test that repeated writes change an array as in NumPy, and leave earlier results unchanged. Weft may cache the operations of a write."""
+    """Test that repeated writes, whose operations weft may cache, change an array as in NumPy and leave earlier results
+    unchanged.
+    """
     for _ in range(3):
         b = np.arange(12.0).reshape(3, 4)
         a = b + 0.5

@@ -99,7 +99,7 @@ def interrupted() -> bool:
 
 @pytest.fixture
 def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set `sys.unraisablehook` to weft's hook, because pytest has replaced it by its own hook."""
+    """Set `sys.unraisablehook` to weft's hook again, because pytest has installed a different hook."""
     monkeypatch.setattr(sys, "unraisablehook", collecting._raise_again)
 
 

@@ -155,7 +155,9 @@ BREAKABLE = tuple(_steps())
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """Make the function with the path `name` raise an error within the ``with`` block. Also replace it in the compiler's lists of passes."""
+    """Within the ``with`` block, replace the function with the path `name` by one that raises an error, also in the
+    compiler's lists of passes.
+    """
     module, _, own = name.rpartition(".")
     function = vars(pipeline)[own] if module == pipeline.__name__ else None
     with mock.patch(name, side_effect=RuntimeError("broken")) as failing:

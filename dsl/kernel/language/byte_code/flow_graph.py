@@ -202,7 +202,7 @@ def _leaders(code: list[CodeInstruction], stacks: dict[int, Flags]) -> list[int]
 
 
 def _merge_tests(code: list[CodeInstruction], classes: list[int], stacks: dict[int, Flags]) -> None:
-    """Merge the two copies of each `while` loop's test, one before the loop and one at its end."""
+    """A `while` loop's test occurs twice in byte code, before the loop and at its end. Merge the two copies."""
     found: tuple[int, int] | None = (0, 0)
     while found is not None:
         into = predecessors(code, reachable(code, entry_of(code)))

@@ -167,7 +167,7 @@ class Structure:
     def _go(
         self, target: int, stack: list[ast.expr], follow: int, loop: LoopScope | None, source: int
     ) -> list[ast.stmt]:
-        """Return the statements for a jump: none, `continue`, `break`, or the target's statements."""
+        """Return the statements for a jump: an empty list, `continue`, `break`, or the statements of the target block."""
         if target == follow:
             return []
         if loop is not None and target == loop.header:
