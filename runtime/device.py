@@ -248,7 +248,7 @@ class Device(Services):
         return False
 
     def owner_of(self, address: int) -> int | None:
-        """If `address` is in the memory of another GPU than this device, return that GPU's ordinal, otherwise None."""
+        """Return the ordinal of the GPU whose memory contains `address`, or None if this is not another GPU."""
         return None
 
     def exported_stream(self) -> int | None:

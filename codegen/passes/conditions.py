@@ -195,7 +195,8 @@ class Implications:
                 return NOTHING
 
     def _merged(self, merge: Merge, truth: bool, depth: int) -> Facts:
-        """Return the inequalities that hold if a bool variable equals `truth`. The variable's value depends on which branch of an `if` ran.
+        """For a bool variable that is assigned in the branches of an `if`, return the inequalities that hold if the
+        variable equals `truth`.
 
         For example, the result of ``x and y`` is stored in a variable, within a branch that depends on x.
         """

@@ -216,7 +216,7 @@ class GuardFinder:
         return []
 
     def part(self, run: Run, condition: Value, truth: bool) -> RunGuards | None:
-        """Return guards that select the threads with ``condition == truth``, or None if they cannot do so exactly."""
+        """Return guards that select exactly the threads with ``condition == truth``, or None if no guards select exactly these threads."""
         facts, others = (self.conditions.implied(condition, side) for side in (truth, not truth))
         if len(facts) != 1 or len(others) != 1:
             return None

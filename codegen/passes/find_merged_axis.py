@@ -56,7 +56,7 @@ class _Positions:
         return True
 
     def uses(self, value: Value) -> list[tuple[Operation, Value]]:
-        """Return the operations that use a value or a widening cast of the value, each with the operand used."""
+        """Return pairs of an operation and its operand, where the operand is the value or a widening cast of it."""
         found = []
         for use in self.users.get(value, ()):
             if use.opcode == "cast" and _is_wider(use):

@@ -156,7 +156,9 @@ class _Walk:
         return gone
 
     def after_exit(self, gone: dict[str, Operation], apart: Causes, late: bool) -> tuple[Causes, bool]:
-        """For code after an exit, return the operations that may have made threads diverge, and whether threads may have left the kernel."""
+        """Return the state for the code after an exit: the operations at which threads may have diverged, and whether
+        some threads may have left the kernel.
+        """
         elsewhere = tuple(o for label, o in gone.items() if label != self.found.exit and o not in apart)
         return (*apart, *elsewhere), late or self.found.exit in gone
 

@@ -33,7 +33,7 @@ class Multiples:
         self._found: dict[tuple[Value, int, Value | None], Names | None] = {}
 
     def needed(self, value: Value, divisor: int, index: Value | None = None) -> Names | None:
-        """Return a set of parameters. If they are all multiples of `divisor`, then `value` is a multiple of `divisor`.
+        """Return a set of parameters. If all of them are multiples of `divisor`, so is `value`.
 
         `index` is assumed to be a multiple of `divisor`. Return None if no parameters suffice.
         """

@@ -94,7 +94,7 @@ def split_item(nest: Nest) -> tuple[list[Operation], list[Operation]] | None:
 
 
 class SharedItems(AnySizesDecision):
-    """The parameters of the schedule for shared reductions. The schedule needs none, so this class adds nothing."""
+    """Empty parameter class of the schedule for shared reductions, which needs no parameters of its own."""
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> SharedItems | None:

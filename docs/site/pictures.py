@@ -29,7 +29,10 @@ def _image(figure: Figure, values: np.ndarray, cmap: str = "viridis", **options:
 
 
 def _balanced(figure: Figure, values: np.ndarray, share: float = 99.5) -> None:
-    """Draw signed values as an image with white at zero. The color scale ends at a percentile of the magnitudes, which `share` gives in percent."""
+    """Draw signed values as an image with white at zero.
+
+    The color scale ends at the `share`-th percentile of the magnitudes.
+    """
     limit = float(np.percentile(np.abs(values), share)) or 1.0
     _image(figure, values, "RdBu_r", vmin=-limit, vmax=limit)
 

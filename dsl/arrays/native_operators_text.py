@@ -1,4 +1,6 @@
-"""Generator of the LLVM IR of a native function. This function records repeated array operations, and Python functions record new ones.
+"""Generator of the LLVM IR of a native function that records array operations which were recorded before.
+
+Operations that occur for the first time are recorded by Python functions.
 
 In: the layouts of arrays, storages, epochs and expressions. Out: the text of a builtin that looks up its key in the
 memo, and then records an operation, records a write, or returns a view. Invariant: if the key is not in the memo or the

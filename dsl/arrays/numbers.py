@@ -58,7 +58,8 @@ SLOTTED: dict[SlotKey, tuple[Any, Any]] = {}
 
 
 def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
-    """Return the memoized result of an operation whose scalar is a kernel argument, or None on a miss.
+    """Return the memoized result of an operation with a Python scalar that is passed to the kernel as an argument, or
+    None on a miss.
 
     The result is an expression, or a pair of an expression and a view.
 
@@ -80,7 +81,7 @@ def look_up_slotted(key: SlotKey, number: Any, epoch: Epoch) -> Any:
 
 
 def memoize_slotted(key: SlotKey, node: Any, epoch: Epoch) -> None:
-    """Memoize an operation that has just been recorded. Do nothing unless its scalar is the only kernel argument that the recording added."""
+    """Memoize an operation that has just been recorded, if recording it added exactly one kernel argument, its scalar."""
     if len(epoch.slots) == key.slot + 1:
         if len(SLOTTED) >= LIMIT:
             SLOTTED.clear()

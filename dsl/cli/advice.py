@@ -73,7 +73,7 @@ def _mistakes(measured: Measured, line: Line) -> list[str]:
 
 
 def _host_calls(one: LineTime, least: float) -> list[str]:
-    """Return a message for each NumPy function that a line executes on the host for `least` seconds or more."""
+    """Return a message for each NumPy function that a line executes on the host for at least `least` seconds."""
     found = []
     for kernel in one.kernels:
         name = kernel.note.name.removesuffix(" on the host")

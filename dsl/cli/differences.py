@@ -43,7 +43,7 @@ class ResultComparison:
     scales: tuple[float, ...]
 
     def _rounded_scale(self, difference: float, precision: float) -> float | None:
-        """Find numbers so large that `difference` can be their rounding error. Return the smallest such magnitude in `scales`, or None."""
+        """Return the smallest magnitude in `scales` that is so large that `difference` can be a rounding error of such numbers, or None."""
         return next((scale for scale in self.scales if difference <= OF_PROGRAM * precision * scale), None)
 
     def arrays(self, theirs: Arrays, ours: Arrays) -> list[Row]:

@@ -100,7 +100,8 @@ def concatenate(
 
 
 def _has_short_rows(found: Sequence[Array], axis_number: int, most: int = SHORT) -> bool:
-    """Return whether the axes after a given axis form short contiguous rows in host memory. Rows of 2 to `most` elements are short.
+    """Return whether the axes after a given axis form contiguous rows in host memory, of at least 2 and at most `most`
+    elements.
 
     A kernel would copy such a row in an inner loop, which takes three times as long as one loop over a merged axis.
     """

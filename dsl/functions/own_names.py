@@ -204,7 +204,7 @@ class OwnNames(Mapping[str, Any]):
         return getattr(import_module(self._numpys), name, None)
 
     def replace(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """Exchange functions of this mapping for equivalent ones, such as native code. Update loaded modules and scripts that use the old ones."""
+        """Replace functions in this mapping by equivalent ones, for example native ones. Also replace the old functions in loaded modules and scripts."""
         old = {name: self._found[name] for name in functions}
         self._found.update(functions)
         self.replaced = old | self.replaced
@@ -269,7 +269,7 @@ def _made_at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str
 
 
 def _made_like_at_once(own: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap weft's function `own`, such as `zeros_like`. If the new array is small, the wrapper calls NumPy's function."""
+    """Wrap `own`, one of weft's functions such as `zeros_like`. If the new array is small, the wrapper calls NumPy's function instead."""
 
     count = 2 if own.__name__ == "full_like" else 1
 

@@ -37,7 +37,8 @@ def call_for_library(function: Callable[..., Any], arguments: tuple[Any, ...], o
 
 @lru_cache(maxsize=512)
 def _most_arguments(function: Callable[..., Any]) -> float:
-    """Return how many positional arguments of a NumPy function precede its output argument, to which the function writes.
+    """Return the maximum number of positional arguments of a NumPy function without its output argument (those before
+    `out`).
 
     Return infinity if the function has no output argument.
     """

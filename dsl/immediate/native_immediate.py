@@ -114,7 +114,7 @@ def make_immediate(
 
 
 def _alone(mode: Mode, way: Implementation | None) -> Alone:
-    """Return what native code does immediately with arrays above the usual size limit if no fusion is expected: compute, copy, view or nothing."""
+    """Return what native code does with arrays above the usual size limit if no fusion is expected: compute, copy or make a view immediately, or nothing."""
     if mode is Mode.VIEW:
         return Alone.VIEW
     if mode is Mode.CAST:

@@ -60,7 +60,9 @@ def redirect(*folders: str) -> None:
 
 
 def _seen_class(value: object, depth: int = 1) -> type:
-    """Return the value of `Array.__class__`: `numpy.ndarray` if a library asks for it, and the real type of `value` otherwise.
+    """Return what `value.__class__` gives for an `Array`:
+
+    `numpy.ndarray` if the caller is a library, and the real type otherwise.
 
     Libraries use this class to decide how to process an argument. A library that needs a real NumPy array then converts
     the argument with `numpy.asarray`.

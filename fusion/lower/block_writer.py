@@ -317,7 +317,8 @@ class BlockWriter(BlockedStepsWriter):
         return self._ring_offset(node, unflatten(form[0], node.shape))
 
     def _ring_offset(self, node: Expr, first: IntVector) -> IntVector | None:
-        """Return the offset from a step's points to the elements of `node` that the step reads.
+        """Return the offset between a point that a step computes and the element of `node` (in a ring buffer) that it
+        reads.
 
         `first` contains the coordinates of the first of these elements. Return None if the offset is too large for a
         ring buffer.
@@ -377,5 +378,5 @@ class BlockWriter(BlockedStepsWriter):
 
 
 def _index_at_point(node: Expr) -> Affine:
-    """Return the flat index in `node` of the element at the current loop indices."""
+    """Return the flat index of the element of the array `node` that belongs to the current loop indices."""
     return flatten(tuple(variable(axis) for axis in range(len(node.shape))), node.shape)

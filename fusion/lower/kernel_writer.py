@@ -141,7 +141,7 @@ class KernelWriter:
         self.results = {key: found for key, found in self.results.items() if found[1] <= depth}
 
     def address(self, form: Affine, key: object) -> tuple[Value, int]:
-        """Emit an affine index without its constant term, and return the value and its loop depth."""
+        """Emit an affine index without its constant term. Return the emitted value, and the depth of the innermost loop that it depends on."""
         form = self.nest.rewrite(form)
         depth = 1 + max((k for k, _ in form[1]), default=-1)
         number = ("address", key, form[1])
@@ -361,7 +361,7 @@ class KernelWriter:
         self.stores.clear()
 
     def compute(self, placed: Placed) -> tuple[Value, list[tuple[Value, int]]]:
-        """Emit the code of a task, and return its value and the values of its instructions."""
+        """Emit the code of a task. Return the task's value, and the values of the instructions in the task's body."""
         made = self.body(placed)
         value, depth = made[placed.task.result]
         with self.builder.at(depth):

@@ -40,7 +40,7 @@ class Donation:
 
 @dataclass(slots=True)
 class ArenaSlices:
-    """A plan step that stores parts of the buffer `whole` in the plan's buffer table.
+    """A plan step that enters slices of the buffer `whole` in the plan's buffer table.
 
     Each part has its slot in the table, its offset and its length in bytes.
     """

@@ -106,7 +106,7 @@ class BlockedSteps(Group):
 
     @property
     def rows(self) -> int:
-        """Number of axes that index rows. Arrays of two or more axes have one (the first). One-dimensional arrays have no rows, and no such axis."""
+        """Number of axes that index rows: 1 (the first axis) for arrays of two or more axes, 0 for one-dimensional arrays."""
         return int(self.axes > 1)
 
     @property

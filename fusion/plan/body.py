@@ -380,7 +380,8 @@ class BodyBuilder:
     # -- updates of boxes -------------------------------------------------------------------------------
 
     def _choices(self, node: Expr, at: Coordinates) -> tuple[Expr, Coordinates] | list[tuple[str, Affine, int]]:
-        """Return which operand of an update provides an element: the old array or the assigned value. Also return the element's coordinates there.
+        """Return which operand of an update provides an element (the old array or the assigned value), and the
+        element's coordinates in that operand.
 
         If the operand depends on loop indices, return instead the conditions under which it is the assigned value.
         """

@@ -258,7 +258,7 @@ def _cost(node: Expr) -> int:
 
 
 def _elements(way: object) -> int:
-    """Return the number of elements of the view, gather or broadcast through which a value is read. If there is none of these, return 0."""
+    """If a value is read through a view, a gather or a broadcast, return the number of elements of that operation, otherwise 0."""
     if not isinstance(way, tuple) or not way:
         return 0
     return prod(way[0] if isinstance(way[0], tuple) else way)

@@ -81,7 +81,9 @@ def _boxes(node: Expr) -> list[Expr] | None:
 
 
 def _box_operands(node: Expr) -> tuple[Expr, ...] | None:
-    """If an array is assembled from rectangular parts (boxes), return their values. Return None if a kernel assembles the array faster than NumPy.
+    """If an array is assembled from rectangular parts (boxes), return the values assigned to the boxes.
+
+    Return None if a kernel assembles the array faster than NumPy.
 
     NumPy is faster for `LEAST` or more one-byte elements that are neither read nor written contiguously. For all other arrays, return None.
     """

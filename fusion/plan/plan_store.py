@@ -87,7 +87,8 @@ def note_lost_seconds(form: Any, device: Device, seconds: float) -> None:
 
 
 def _entry_of_lost_seconds(form: Any, device: Device) -> tuple[DiskCache | None, bytes]:
-    """Return a disk cache and a key. Under this key, the cache stores how much time was lost by interpreting graphs of a given structure.
+    """Return the disk cache, and the key under which it stores the time lost so far by interpreting graphs of a given
+    structure.
 
     Return ``(None, b"")`` if such times are not stored.
     """

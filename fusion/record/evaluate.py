@@ -163,7 +163,11 @@ def evaluate_epoch(epoch: Epoch, storages: list[Storage], aside: bool = False) -
 def _run(
     epoch: Epoch, versions: list[Expr], wanted: tuple[int, ...] | None, assign_results: Callable[..., None]
 ) -> None:
-    """Run the plan of a recording. If it has a single call that NumPy executes faster, note the call site, so that NumPy executes the next call."""
+    """Run the plan of a recording.
+
+    If the recording is a single call that NumPy executes faster, note its call site, so that NumPy executes the next
+    call there.
+    """
     few, interpreted, alone = len(epoch.pending) <= _FEW, STATISTICS.interpreted, None
 
     def look_and_assign(plan: Plan, table: list[Any]) -> None:

@@ -45,7 +45,7 @@ def launch_with_draws(
     work: int,
     arguments: array[int],
 ) -> None:
-    """Launch a kernel that draws random numbers itself or, if it cannot, reads them from memory."""
+    """Launch a kernel that needs random numbers. The kernel draws them itself if it can. Otherwise they are drawn first, and it reads them from memory."""
     slots = [slot for _, slot, _ in streams]
     words = [device.view_memory(table[slot], _WORD, (table[slot].nbytes // _WORD.itemsize,)) for slot in slots]
     readers = []

@@ -150,7 +150,7 @@ class FreeLists:
         return buffer
 
     def take(self, size: int, nbytes: int) -> Buffer | None:
-        """Return a buffer of `nbytes` bytes from a free list, or None if the list is empty. Each buffer on this list has a block of `size` bytes."""
+        """Return a buffer of `nbytes` bytes, whose memory is a block of `size` bytes from the free list for that size, or None if the list is empty."""
         found: list[Any] = [None]
         record = array("q", (1, 0, self._free_list(size), id(nbytes)))
         self._take(record.buffer_info()[0], found)

@@ -435,7 +435,7 @@ class Text:
         return f"%{name}.k"
 
     def end_loop(self, name: str, reached: bool = False) -> None:
-        """Emit the end of a loop. Pass ``reached=True`` if the code of the loop body already ends with a branch to the label ``NAME.end``."""
+        """Emit the end of a loop. With ``reached=True``, omit the branch to the label ``NAME.end``, because the body's code already ends with it."""
         if not reached:
             self.do(f"br label %{name}.end")
         self.label(f"{name}.end")

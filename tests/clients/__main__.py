@@ -74,7 +74,7 @@ def programs() -> str:
 
 
 def main() -> None:
-    """Replace the document's sections by the results of the installed packages."""
+    """In the document, replace the section of each installed package by its new test results."""
     sections: dict[str, str] = {}
     for package in PACKAGES:
         found = results_of(package)

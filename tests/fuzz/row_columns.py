@@ -143,7 +143,7 @@ class Generator:
         return found
 
     def run(self, device: str, alone: bool) -> list[bytes]:
-        """Compute all results together, or separately if `alone`. Return the bits of the results."""
+        """Compute all results together or, if `alone` is true, each one separately. Return the bits of the results."""
         with on_device(device):
             if alone:
                 found = []

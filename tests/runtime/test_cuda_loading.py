@@ -64,7 +64,7 @@ def test_a_cubin_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def images(monkeypatch: pytest.MonkeyPatch, driver: StandIn) -> list[bytes]:
-    """Return a list to which each module image that the driver receives is appended."""
+    """Return a list. Each module image that the driver receives is appended to it."""
     found: list[bytes] = []
     load = driver.table.cuModuleLoadData
     monkeypatch.setattr(driver.table, "cuModuleLoadData", lambda image: (found.append(image), load(image))[1])

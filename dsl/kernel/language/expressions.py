@@ -224,7 +224,7 @@ def _field_name(c: Compiler, record: RecordValue, index: Any) -> str:
 
 
 def _range_index(c: Compiler, owner: Range, index: Any) -> Any:
-    """Convert an index, which may be negative, to a position in the range `owner`."""
+    """Convert an index into the range object `owner`, which may be negative, to a position."""
     length = length_of(c, owner)
     if isinstance(index, Constant):
         known = arrays.known_shape(index)

@@ -157,7 +157,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Zipped:
-    """The value ``zip(*parts)`` in a kernel. ``enumerate(x)`` has the parts None (for the index) and `x`."""
+    """The value ``zip(*parts)`` in a kernel. It also represents ``enumerate(x)``: then `parts` is (None, x), where None stands for the index."""
 
     parts: tuple[Any, ...]
 

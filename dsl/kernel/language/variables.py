@@ -279,7 +279,7 @@ class Variables:
                 variable.held = (value, tuple(self.builder.blocks))
 
     def _slot_values(self, kind: Kind | None, value: Any) -> list[Value]:
-        """Return the IR values that a variable of kind `kind` stores to represent `value`, as in `slot_dtypes`."""
+        """Return the IR values that represent `value` in a variable of kind `kind`, one for each dtype in `slot_dtypes`."""
         b = self.builder
         match kind:
             case ScalarKind(dtype=dtype):

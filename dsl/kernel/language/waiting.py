@@ -33,7 +33,7 @@ def _only_waits(node: ast.While) -> bool:
 
 
 def count_waiting(c: Compiler, counter: Variable) -> None:
-    """Emit code that counts a waiting loop's iterations, and reports an error above `LIMIT`."""
+    """Emit code that counts the iterations of a waiting loop, and reports an error when the count exceeds `LIMIT`."""
     count = c.apply("add", c.load(counter), Constant(1))
     c.assign(counter, count)
     c.report(

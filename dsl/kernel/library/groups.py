@@ -151,7 +151,7 @@ class Tile(LaneGroup):
         return cuda.shfl_up_sync(self.mask(), value, delta, self.width)
 
     def shfl_down(self, value: object, delta: int) -> Any:
-        """Return `value` from the thread whose rank is higher by `delta`, or this thread's `value` if there is none."""
+        """Return the `value` of the thread whose rank is `delta` higher. If no such thread exists, return this thread's own `value`."""
         return cuda.shfl_down_sync(self.mask(), value, delta, self.width)
 
     def shfl_xor(self, value: object, mask: int) -> Any:

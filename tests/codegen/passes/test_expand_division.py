@@ -82,7 +82,8 @@ def flushed(values: np.ndarray) -> np.ndarray:
 
 
 def off_by(values: np.ndarray, units: int, exact: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Add `units` to the bit pattern of each float32 value. A value stays unchanged if its error would exceed `bound`.
+    """Add `units` to the bit pattern of each float32 value, except where the difference from `exact` would then exceed
+    `bound`.
 
     The error is the difference from `exact`. Zeros also stay unchanged, and values that are not finite before or after
     the addition.
