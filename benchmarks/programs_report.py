@@ -31,7 +31,7 @@ def within(outcome: Outcome, side: str) -> bool:
 
 
 def steady_plans(outcome: Outcome) -> int | None:
-    """Return how many plans weft creates during its warm-up calls, not counting the first two calls.
+    """Return how many plans weft still creates in its warm-up calls after the first two.
 
     Return None if there is no third call.
     """

@@ -116,7 +116,7 @@ class DeviceFacts:
 
 
 class MemoryCount(Protocol):
-    """Protocol of a memory pool's counters. The `limit` is the maximum of `held` and `kept` together, or None."""
+    """Protocol of a memory pool's counters. `limit` is the upper limit of the sum `held` + `kept`, or None."""
 
     limit: int | None
 
@@ -198,7 +198,7 @@ class Services(ABC):
 
     @abstractmethod
     def read(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:
-        """Copy from device memory to a contiguous host array. With a stream, the copy may end after the call."""
+        """Copy from device memory to a contiguous host array. With a stream, the call may return before the copy has ended."""
 
     @abstractmethod
     def write(self, address: int, values: np.ndarray, stream: Stream | None = None) -> None:

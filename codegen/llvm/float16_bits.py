@@ -12,7 +12,7 @@ from weft.codegen.target import Target
 
 
 def has_float16(target: Target) -> bool:
-    """Return whether the target converts float16 by an instruction, as all but old x86 processors do."""
+    """Return whether the target has instructions that convert float16. Only old x86 processors have none."""
     return not target.triple.startswith(("x86_64", "i386", "i686")) or "+f16c" in target.features.split(",")
 
 

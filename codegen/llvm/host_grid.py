@@ -283,7 +283,10 @@ def thread_loops(
     note_outer = f", !llvm.loop {outer_loop}"
 
     def row(z: str, outer: str, over: int) -> str:
-        """Emit code that computes the linear index of a row's first thread. The row's coordinates are `z` (axis 2) and `outer` (axis `over`)."""
+        """Emit code that computes the linear index of a row's first thread.
+
+        The row has coordinate `z` on axis 2, and coordinate `outer` on the axis whose number is `over`.
+        """
         plane = emitter.line(f"mul nuw nsw {kind} {z}, {sizes[over]}")
         rows = emitter.line(f"add nuw nsw {kind} {plane}, {outer}")
         return emitter.line(f"mul nuw nsw {kind} {rows}, {sizes[1 - over]}")

@@ -405,7 +405,7 @@ class SplitEmitter(BarrierEmitter):
         self.linear = ""
 
     def open_variable(self, root: Value, run: Run) -> None:
-        """Emit code that creates or restores a thread's variable after a barrier, for use by the code up to the next barrier."""
+        """Emit code that, after a barrier, creates or restores a thread's variable. The code up to the next barrier uses it."""
         split = self.split
         dtype, count = root.element, split.local_operations[root].attributes["count"]
         kind = memory_type(dtype)

@@ -138,7 +138,7 @@ def _float_divmod(b: KernelBuilder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def power(b: KernelBuilder, x: Value, y: Value) -> Value | None:
-    """Expand an integer power into repeated squaring with wraparound. For floats, return None: they call `pow`."""
+    """Expand an integer power into repeated squaring with wraparound. Return None for floats, whose powers are calls of `pow`."""
     if _is_float(x):
         return None
     bits = b.constant(x.dtype.itemsize * 8)

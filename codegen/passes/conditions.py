@@ -41,7 +41,7 @@ class Merge:
     stored: tuple[Value, ...] = ()
 
     def ends(self) -> Iterator[tuple[Content, bool]]:
-        """Yield the variable's contents after each region of the `if`, with the condition's value in that region."""
+        """For each region of an `if`, yield a variable's contents at the end of the region, and the truth value of the condition there."""
         yield from zip(self.contents, (True, False), strict=False)
 
 

@@ -189,7 +189,11 @@ class _Writer:
         general: Callable[[Sequence[tuple[Value, ...]]], Sequence[Value]],
         given: Sequence[tuple[Value, ...]],
     ) -> Sequence[Value]:
-        """Emit a branch: its results are ``short()`` if `good` is true at run time, otherwise ``general(given)``."""
+        """Emit a branch on `good`.
+
+        If it is true at run time, the results come from the code that ``short()`` emits, otherwise from that of
+        ``general(given)``.
+        """
         with self.b.if_(good, [_FLOAT32] * len(given)) as branch:
             branch.yield_(*short())
         with self.b.else_() as branch:

@@ -66,7 +66,7 @@ class _Inliner(Copier):
         self.constants: dict[Value, Any] = {}
 
     def operation(self, operation: Operation) -> None:
-        """Copy an operation. If the operation has a label, append the suffix to the label of the copy."""
+        """Copy an operation. If it has a label, append the inliner's suffix to the label of the copy."""
         label = operation.attributes.get("label")
         operands = [self.new(operand) for operand in operation.operands]
         if len(operands) > 1 and isinstance(operands[0].type, Pointer):

@@ -134,7 +134,7 @@ def _number(kernel: Kernel) -> dict[Value, object]:
 
 
 def _used_beside(body: Block, known: set[Value]) -> list[Value]:
-    """Return the values in `known` that are used by operations whose results are not in `known`."""
+    """Return the values in `known` that are also used outside: by an operation whose own result is not in `known`."""
     return list(
         dict.fromkeys(v for o in body.operations if known.isdisjoint(o.results) for v in o.operands if v in known)
     )

@@ -317,7 +317,7 @@ class _Splitter:
                 self.mark_maker(maker)
 
     def mark_maker(self, maker: Operation) -> None:
-        """Mark the operation that computes a needed value. If it is a load, it will execute only once. If it has side effects, marking fails."""
+        """Mark the operation that computes a needed value. A marked load will execute only once. An operation with side effects cannot be marked."""
         root = self.uniform.roots.get(maker.operands[0]) if maker.opcode == "load" else None
         if root is not None:
             self.share(root)

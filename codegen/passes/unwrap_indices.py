@@ -55,7 +55,7 @@ class _Signs(FactWalk):
         self._terms: dict[tuple[int, bool], Sum] = {}
 
     def visit(self, o: Operation, facts: Facts) -> None:
-        """If the operation `o` would adjust a negative index, but the index cannot be negative, record `o` as unnecessary."""
+        """Record `o` as unnecessary if it is an operation that wraps negative indices, and its index is never negative."""
         if "index" in o.attributes:
             value, wide = o.operands[2], o.attributes["index"] == "int64"
             maker = self.conditions.makers.get(value)

@@ -68,7 +68,7 @@ class Shared:
 
 
 def share_rows(kernel: Kernel, sizes: Mapping[str, int]) -> Shared | None:
-    """Return a logical scan kernel with look-back descriptors, so that several blocks share a row.
+    """Return a scan kernel in which several blocks share each row and exchange partial results (decoupled look-back).
 
     Return None if there are no scans along rows longer than a tile, or if another schedule is better. `sizes` maps the
     names of the kernel's index parameters to their values.

@@ -376,7 +376,7 @@ def setitem(array: Array, key: object, value: object) -> None:
 
 @on_operands_device
 def assign_recorded(array: Array, key: object, value: object) -> None:
-    """Record ``array[key] = value``, but execute some assignments by masks immediately."""
+    """Record ``array[key] = value``. Some assignments whose key is a mask are executed immediately instead."""
     check_devices("indexing", (array, *key) if type(key) is tuple else (array, key))
     if isinstance(value, Array) and value.device is not array.device:
         if type(value) is Scalar:
@@ -499,7 +499,7 @@ def _set_key(array: Array, key: object, value: object, where: Location) -> Any:
 
 
 def _fitted(node: Expr, shape: tuple[int, ...], dtype: np.dtype) -> Expr:
-    """Cast and broadcast an assigned value, without surplus leading axes of length 1."""
+    """Cast and broadcast an assigned value, after removing surplus leading axes of length 1."""
     own = node.shape
     while len(own) > len(shape) and own[0] == 1:
         own = own[1:]

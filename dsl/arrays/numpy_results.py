@@ -45,7 +45,7 @@ def adopt_result(values: np.ndarray, device: Device) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Return two results of `getrefcount`: for an array that only one variable refers to, and for the same array with a view of it."""
+    """Return two reference counts of an array: while only one variable refers to it, and while a view of it exists as well."""
     made = np.empty(2)
     alone = getrefcount(made)
     _view = made.reshape(1, 2)

@@ -93,7 +93,7 @@ def owner_of(part: Part) -> Array:
 
 
 def _count_alone() -> tuple[int, int]:
-    """Measure the reference counts of an array and its storage while only a `Part` (a view such as `x.real`) uses the array."""
+    """Measure the reference counts that an array and its storage have when only a `Part` (a view such as `x.real`) refers to the array."""
 
     class Held:
         def __init__(self) -> None:

@@ -73,7 +73,7 @@ def warn_deprecation(since: tuple[int, int], message: str) -> None:
 
 
 def warn_of_uninitialized(where: Any) -> None:
-    """Warn, as NumPy 2.4 and later do, if a ufunc is called with a mask `where` and without the argument `out`."""
+    """Warn, as NumPy 2.4 and later do, if a ufunc is called with the argument `where` (a mask) but without `out`."""
     if where is not True and NUMPY_VERSION >= (2, 4):
         warn_user(
             "'where' used without 'out', expect uninitialized memory in output. If this is intentional, use out=None."

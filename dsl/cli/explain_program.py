@@ -140,7 +140,7 @@ def _execute_and_end(program: MainProgram) -> int:
 
 
 def _number_kernels(found: Measured, plans: list[Explanation]) -> None:
-    """Number the kernels that ran, starting with those of the slowest plan, and list the plans that ran."""
+    """Assign numbers to the kernels that ran, beginning with the slowest plan's kernels. Also list the plans that ran."""
     times: dict[Any, list[KernelTime]] = {}
     for kernel in found.profile.kernels:
         times.setdefault(_key_of_launch(kernel), []).append(kernel)

@@ -245,7 +245,7 @@ class Event:
         self._event.synchronize()
 
     def wait(self, stream: object = 0) -> None:
-        """Make a stream wait for this event before it runs work that is queued later. The default is the calling thread's stream."""
+        """Make a stream (by default the calling thread's stream) wait for this event. Work that is queued in the stream later runs after the event."""
         (as_queue(stream) or default_device().current_stream).wait(self._event)
 
     def elapsed_time(self, evtend: Event) -> float:

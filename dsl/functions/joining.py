@@ -282,7 +282,7 @@ def roll(a: ArrayLike, shift: Any, axis: ShapeLike | None = None) -> Array:
 
 
 def _roll_flat(array: Array, shift: int, ndim: int) -> Array:
-    """Roll an array as if its first `ndim` axes were flattened to one axis, like `numpy.roll` without an axis.
+    """Roll an array like `numpy.roll` without an axis, but flatten only the first `ndim` axes.
 
     Each axis is rolled separately, so that kernels divide no index.
     """

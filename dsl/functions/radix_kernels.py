@@ -52,7 +52,7 @@ SPAN = 1 << 16
 
 
 class BitOrder(NamedTuple):
-    """Mapping from the bits of an element to an unsigned integer, by which the elements are sorted.
+    """Mapping from an element's bits to an unsigned integer. Elements are sorted in the order of these integers.
 
     Attributes
     ----------

@@ -543,7 +543,7 @@ _RECORDED_OPTIONS = frozenset({"descending", "device", "like", "overwrite_input"
 
 
 def at_once(own: Callable[..., Any], numpys: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return a function that calls the NumPy function `numpys` for small arguments, and `own` for others."""
+    """Return a function that calls NumPy's function (`numpys`) for small arguments, and weft's function (`own`) for others."""
 
     reduces = name in WHOLE
 

@@ -118,7 +118,10 @@ def put_loops_first(following: Builtin, mode: int, loops: int = 0, table: Any = 
 
 @cache
 def _common_words() -> tuple[int, ...]:
-    """Return the addresses that every builtin needs, such as that of ``fetestexcept``. If the C library lacks this function, return ()."""
+    """Return the addresses that all compiled builtins need: of Python's and NumPy's functions, and of ``fetestexcept``.
+
+    Return () if the C library lacks the latter.
+    """
     try:
         flags = [getattr(ctypes.CDLL(None), each) for each in ("fetestexcept", "feclearexcept")]
     except (OSError, TypeError, AttributeError):
@@ -435,7 +438,7 @@ class _Loop(OperandText):
         t.do(f"ret ptr {array}")
 
     def _multiply(self) -> None:
-        """Emit code that multiplies two vectors or matrices. The emitted code then returns the product to the caller of the builtin."""
+        """Emit code that multiplies two vectors or matrices. The product becomes the return value of the builtin."""
         t = self._t
         t.label("product")
         arrays = [t.load(self._arrays, k, "ptr") for k in range(2)]

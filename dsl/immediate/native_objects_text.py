@@ -55,7 +55,7 @@ class ObjectText:
             self._set(thing, name, self._increment_reference(self._known["None"]))
 
     def _is_some(self, value: str, name: str, otherwise: str) -> None:
-        """Emit a branch to `name` if an attribute is set and is not None, and to `otherwise` if not."""
+        """Emit a branch to the label `name` if an attribute is set and is not None, otherwise to the label `otherwise`."""
         t = self._t
         unset, none = t.new(f"icmp eq ptr {value}, null"), t.new(f"icmp eq ptr {value}, {self._known['None']}")
         t.leave_if(f"or i1 {unset}, {none}", otherwise, name)

@@ -218,7 +218,11 @@ class ScriptFunction(partial, Wrapper):  # type: ignore[type-arg]
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """The class that `isinstance` sees: `numpy.ufunc` for ufuncs. Libraries test for this class, and call other functions once per element."""
+        """The class that `isinstance` sees:
+
+        `numpy.ufunc` for ufuncs. Libraries test for it, because they call functions that are not ufuncs once per
+        element.
+        """
         return np.ufunc if isinstance(self.wrapped, np.ufunc) else type(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -269,7 +273,7 @@ def _find(wrapped: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def choose(wrapped: Callable[..., Any], own: Callable[..., Any], kind: MemoryEffect) -> Callable[..., Any]:
-    """Return a function that calls NumPy's function or `own`, depending on the arguments."""
+    """Return a function that calls either NumPy's function or weft's function (`own`). It decides in each call, by the arguments."""
     computes = is_computed(getattr(wrapped, "__name__", "function"), kind)
     any_length = computes or kind is MemoryEffect.DRAW  # (NumPy takes longer to convert a list than to compute with it)
     decide = _decider(wrapped, own, kind)

@@ -88,7 +88,9 @@ def find_all_names() -> None:
 
 
 def _find_others(known: frozenset[str], names: dict[str, Any]) -> Callable[[str], Any]:
-    """Return a version of a module's ``__getattr__`` that finds only names that are not in the module's dictionary.
+    """Wrap a module's ``__getattr__``.
+
+    For names in `known` that the module's dictionary contains, the wrapper raises AttributeError.
 
     After ``globals().update(vars(np))``, the program itself has this ``__getattr__``, and `import *` looks up ``__all__``
     with it.

@@ -378,7 +378,7 @@ def _value_parameters(group: Group, names: Names) -> tuple[str, ...]:
 
 
 def _own_note(group: Group, names: Names, schedule: Schedule, device: Device | None) -> KernelNote:
-    """Return the description of a kernel, or of the NumPy loop that replaces the kernel."""
+    """Return the description of a group's kernel, or of the NumPy loop that runs instead of the kernel."""
     note = _note(group, names, schedule)
     if device is None or device.name != "cpu" or find_numpy_loop(group) is None:
         return note

@@ -190,7 +190,7 @@ class Trace:
         return holds
 
     def mark(self) -> int:
-        """Mark the end of the size operations recorded so far, and return it as a number. `forget` takes the number, and drops later conditions."""
+        """Return a number that marks the current end of the recorded size operations. ``forget(number)`` drops the conditions recorded after it."""
         return len(self._lines)
 
     def forget(self, mark: int) -> None:

@@ -300,7 +300,7 @@ class _Writer:
                 return self.put(("gamma", self.put(("add", x, self.number(1)))))
 
     def quotient(self, node: Any) -> int:
-        """Write a sympy product. The factors for which `is_divisor` is true become divisors."""
+        """Write a sympy product as a quotient. The factors for which `is_divisor` is true form its divisor."""
         above: list[int] = []
         below: list[int] = []
         for part in node.args:

@@ -113,7 +113,7 @@ class KernelWriter:
         return found
 
     def source(self, node: Expr, form: Affine, index: Value, depth: int) -> tuple[Value, Value, int]:
-        """Return the pointer and the index for reading a materialized value, and the index's loop depth."""
+        """Return the pointer and the index for reading a materialized value, and the depth of the innermost loop on which the index depends."""
         if node not in self.by_value:
             # values that the kernel itself has written are read through the same pointer
             return self.pointer(node, form[0], writable=node in self.made), index, depth

@@ -93,7 +93,7 @@ def needed_values(task: Task) -> list[Expr]:
 
 
 def row_size(group: Group) -> int:
-    """Return the number of elements per row: the iterations of the loops over a row."""
+    """Return the number of elements per row, which is the product of the iteration counts of the loops over a row."""
     return prod(loop.extent for loop in group.loops if loop.role != "parallel")
 
 

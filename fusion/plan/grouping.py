@@ -333,7 +333,7 @@ def changes_sums(placed: Placed, group: Group, needs: bool, machine: Machine) ->
 
 
 def set_loop_roles(group: Group, placed: Placed) -> None:
-    """If the task `placed` is a group's first reduction or scan, mark its reduced or scanned loops, and move them inside all other loops."""
+    """Mark the loops over which the task `placed` reduces or scans, and move them inside all other loops, if it is the group's first reduction or scan."""
     if placed.task.kind not in ("reduce", "scan") or any(loop.role != "parallel" for loop in group.loops):
         return
     reduced = {placed.loops[k] for k, loop in enumerate(placed.task.loops) if loop.role != "parallel"}

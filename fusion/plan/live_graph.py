@@ -43,7 +43,7 @@ def make_graph(versions: Sequence[Expr], results: Mapping[Expr, Expr]) -> LiveGr
 
 
 def _find_origins(order: list[Expr], made: dict[Expr, Expr], results: Mapping[Expr, Expr]) -> dict[Expr, Expr]:
-    """Return a dict from graph inputs to the expressions that computed them earlier. It contains the inputs that are reductions of graph values."""
+    """Return a dict from graph inputs that are results of earlier reductions to expressions that compute these results from values of the graph."""
     again: dict[Expr, Expr] = {}  # a reduction, or a node computed from one -> its counterpart in the new graph
     origins: dict[Expr, Expr] = {}
     for node in order:

@@ -87,7 +87,7 @@ Source = tuple[Expr, tuple[int, ...], int]  # the value that a view reads, with 
 
 
 def _following(node: Expr, users: Mapping[Expr, list[Expr]], kept: set[Expr]) -> Expr | None:
-    """Return the one update that overwrites the array `node`. If there is none, or if the array has any other users except views, return None."""
+    """Return the only update that overwrites the array `node`. Return None if there is no such update, or if anything else except views uses the array."""
     updates = [user for user in users.get(node, ()) if user.kind != "view"]
     if len(updates) != 1 or updates[0].kind != "update" or updates[0].operands[0] is not node or node in kept:
         return None

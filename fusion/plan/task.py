@@ -114,7 +114,7 @@ class Task:
         return node.op, node.dtype, tuple(self.loops), steps, self.result, self.target
 
     def written_range(self) -> tuple[int, int]:
-        """Return the range of flat indices that a task writes, or an empty range if it may have gaps."""
+        """Return the range of flat indices that a task writes. If the task may skip indices in between, return an empty range."""
         if self.kind == "scatter":
             return 0, 0
         start, terms = self.target

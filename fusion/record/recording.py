@@ -121,7 +121,7 @@ def write_view(storage: Storage, owner: SharedMemory, value: Expr, view: tuple[A
 
 
 def uncut(operation: Operation) -> Operation:
-    """Decorate an operation so that the current recording does not end within it. The operation may then keep expressions of the recording."""
+    """Decorate a function so that the current recording cannot end during a call. The function may therefore hold expressions of the recording."""
 
     @wraps(operation)
     def held(*arguments: Any, **options: Any) -> Any:
@@ -349,7 +349,8 @@ def _note_search(
 
 
 def _learn_head(site: Site, history: list[Site | None], recorded: list[Expr | None]) -> None:
-    """If the source lines in `history` show a loop with enough iterations, let later recordings end at the loop's head (its first line).
+    """Let later recordings end at a loop's head (its first line), if the source lines in `history` show that the loop
+    has enough iterations.
 
     The heads of its inner loops are forgotten.
     """

@@ -121,7 +121,7 @@ def find_shared(storage: Storage) -> SharedMemory | None:
 
 
 def _take_back(storage: Storage, owner: ref[SharedMemory]) -> None:
-    """Give a storage exclusive use of its memory again, after all other code has released the memory.
+    """Make a storage the exclusive user of its memory again, once no other code holds the memory.
 
     `owner` is the weak reference to the deleted `SharedMemory` object. If the memory has another owner, nothing changes.
     """

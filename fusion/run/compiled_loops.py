@@ -26,7 +26,7 @@ __all__ = ["choose_materialized", "compile_reduction", "find_short", "find_tree"
 
 
 def compile_reduction(op: str, kind: np.dtype, factors: int) -> tuple[Any, str, list[int], list[int]]:
-    """Compile a reduction of contiguous rows, or of the products of two rows if `factors` is 2.
+    """Compile a reduction of contiguous rows. If `factors` is 2, it reduces the elementwise products of two rows.
 
     Return the loaded function, its kernel's digest, and the arguments `slots` and `slot_indices` of
     `make_reduction_ufunc`.

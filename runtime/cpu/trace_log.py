@@ -28,7 +28,7 @@ Reader = Callable[[list[list[int]]], None]
 
 
 class _Trace:
-    """The function that processes the event log, and the first exception that it raised."""
+    """A record of the function that processes the event log, and of the first exception that this function raised."""
 
     __slots__ = ("error", "reader", "width")
 

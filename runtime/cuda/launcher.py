@@ -21,7 +21,7 @@ from weft.runtime.failures import try_compiling
 
 
 class CudaLaunches:
-    """Kernels prepared to be launched together repeatedly, in the order of `starts`."""
+    """Kernels that are launched together again and again. Their launches are prepared once, and run in the order of `starts`."""
 
     __slots__ = ("_asks", "_last", "_launcher", "_spare", "starts")
 

@@ -102,7 +102,9 @@ def test_logic_of_many_bools_is_done_at_the_call() -> None:
 
 
 def test_memory_that_was_only_looked_up_is_written_to_at_the_call() -> None:
-    """Test that ``x[indices] = 5`` writes to memory immediately if the recording knows the array x, but contains no operation that reads x."""
+    """Test that ``x[indices] = 5`` writes to memory immediately if x is an input of the recording but no recorded
+    operation reads x.
+    """
     x = wf.asarray(np.zeros(60_000))
     expr_of(x)
     x[wf.asarray([1, 2])] = 5
@@ -379,7 +381,9 @@ def test_what_is_the_same_for_all_elements_is_cached_at_the_call_site() -> None:
 
 
 def test_pending_statistics_are_set_at_the_call_and_evaluated_together() -> None:
-    """Test that reductions of a large array are evaluated together when they are assigned to a row of a table."""
+    """Test that reductions of a large array are evaluated in one go when a tuple of them is assigned to a row of a
+    table.
+    """
     x = np.random.default_rng(0).random((5, 2 * IMMEDIATE))
     table = wf.asarray(np.zeros((5, 3)))
     with recording_in_native_code():

@@ -62,7 +62,10 @@ def test_choices_in_a_loop_are_one_kernel_that_computes_each_value_once() -> Non
 
 
 def test_parts_that_are_chosen_inside_parts_do_not_multiply() -> None:
-    """Test that kernels of nested selections stay small, although each branch of a selection has its own copy of the selections inside it."""
+    """Test that kernels of nested selections stay small.
+
+    Each branch of a selection contains its own copy of the selections that are nested in it.
+    """
     given = np.linspace(-2, 1, 40), np.linspace(3, -1, 40)
     turn = "a = xp.roll(a, {0}) * 0.5 + xp.pad(b, 1)[2:]; b = xp.where(a > {1}, a, -b)"
     turn += "; a, b = xp.clip(a, -9, 9), xp.clip(b, -9, 9)"

@@ -160,7 +160,9 @@ def sqrt_error(x: float) -> tuple[float, float]:
 
 
 def narrow_error(s: float, low: float) -> tuple[np.float32, float]:
-    """Round the float64 number `s` to float32. Return the rounded number r, and the error (s + low) - r.
+    """Round the float64 number `s` to float32, giving r.
+
+    Return r and the error (s + low) - r, where `low` is the low part of the unrounded number.
 
     `low` is the rounding error of `s` itself: |low| is at most half a unit in the last place of s.
     """

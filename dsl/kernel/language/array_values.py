@@ -208,7 +208,7 @@ def view_of(c: Compiler, array: ArrayValue, index: Any) -> ArrayValue:
 
 
 def _part_of(c: Compiler, own: BaseAxis, chosen: list[BaseAxis]) -> BaseAxis:
-    """Combine two views along one axis of the base array: a view (`own`), and a view of that view (`chosen`)."""
+    """Along one axis, combine a view of the base array (`own`) with a view of that view (`chosen`) into a single view of the base array."""
     if own.axis is None:
         return own
     part = chosen[own.axis]

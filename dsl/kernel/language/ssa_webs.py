@@ -41,7 +41,7 @@ def find_webs(function: ast.FunctionDef | ast.Lambda) -> Webs:
 
 
 def carried_variables(function: ast.FunctionDef | ast.Lambda, loop: ast.For, webs: Webs) -> set[int]:
-    """Return the numbers of all variables that an iteration of a loop may read before it assigns them. `webs` defines these numbers."""
+    """Return the variables that an iteration of a loop may read before it assigns them. Variables are identified by the numbers that `webs` gives them."""
     flow = _Flow(function)
     flow.breaks.append([])
     flow.continues.append([])

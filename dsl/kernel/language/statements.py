@@ -68,7 +68,7 @@ _REFUSED: dict[type[ast.stmt], tuple[str, str]] = {
 
 
 class LoopStep(ast.Pass):
-    """A statement that the compiler adds to a loop. To compile it, `action` is called, which evaluates `expression`."""
+    """A statement that the compiler adds to a loop. It is compiled by calling `action`, which evaluates `expression`."""
 
     _fields = ("expression",)
     expression: ast.expr

@@ -232,7 +232,7 @@ def _reshape(call: Invocation, array: ArrayValue, *shape: Any) -> ArrayValue:
 
 
 def _fill_in(c: Compiler, items: Any, lengths: list[Any], total: Any, product: Any) -> None:
-    """Emit code that computes the missing length of a reshape if a run-time length is negative."""
+    """Emit code for a reshape with run-time lengths: a negative length is replaced by the length that fits the array's size."""
     b = c.builder
     unknown = [k for k, item in enumerate(items) if isinstance(item, ScalarValue) and not item.nonnegative]
     if not unknown:

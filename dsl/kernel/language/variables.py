@@ -81,7 +81,7 @@ class Variable:
         self.assignments = 0
 
     def now(self, run: int) -> Variable:
-        """Return this variable or its latest replacement. An assignment of another type may have replaced the variable in this compilation run."""
+        """Return this variable or its latest replacement. A variable is replaced if a value of another type is assigned to it during compilation."""
         found = self
         while found.later is not None and found.later_run == run:
             found = found.later

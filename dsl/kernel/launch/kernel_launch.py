@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 class ReportNote(str):
-    """A note that an error report adds to an exception, in place of an earlier report's note."""
+    """A note that an error report adds to an exception. It replaces the note of an earlier report."""
 
     __slots__ = ()
 

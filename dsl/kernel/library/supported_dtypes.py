@@ -40,6 +40,6 @@ def check_match(dtype: np.dtype, error: type[TypeError]) -> None:
 
 
 def check_hint(ndim: int, dtype: np.dtype, error: type[TypeError]) -> None:
-    """Raise `error` if cache operators do not support a view's rank or dtype."""
+    """Raise `error` if a cache hint cannot be used for a view, because of its rank or dtype."""
     if ndim or dtype.kind == "c":
         raise error("one element that is not complex is needed here")

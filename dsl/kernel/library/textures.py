@@ -229,7 +229,7 @@ def cell(x: Any) -> Any:
 
 @device
 def weight(x: Any) -> Any:
-    """Return the weight of the next element: the fractional part of `x` in multiples of 1/256."""
+    """Return the weight of the next element: the fractional part of `x`, rounded to a multiple of 1/256."""
     return np.floor((x - np.floor(x)) * STEPS + HALF) / STEPS
 
 

@@ -468,7 +468,9 @@ class Detector:
         fresh.clear()
 
     def report(self, kind: FindingKind, site: Site, thread: ThreadState, row: Row, other: Access | None = None) -> None:
-        """Count an error. Record its details only if the same operation, or pair of operations, has not reported an error of this kind before.
+        """Count an error.
+
+        Record its details only for the first error of this kind at this operation or pair of operations.
 
         No more than `FINDINGS` errors are recorded.
         """

@@ -131,7 +131,7 @@ class ValueFrame:
         return out
 
     def overwritten(self, step: ValueStep) -> Any:
-        """Return an array that an update may modify: the memory of an input if the update may overwrite it, otherwise the result of `copied`."""
+        """Return an array that an update may modify: the input's own memory if it may be overwritten, otherwise the copy that ``copied()`` makes."""
         previous = step.operands[0]
         slot = self.donations.get(previous)
         if slot is None or self.left[previous] != 1 or self.owner[previous] >= 0:

@@ -69,7 +69,9 @@ class ReductionOrders:
         return codegen.order_target() if self.device.name == "cpu" else self.device.target
 
     def stored(self) -> tuple[set[Expr], set[Expr]]:
-        """Predict a compiled plan: return the set of values that it would store in memory, and the set of reductions that it may inline."""
+        """Predict what a compiled plan would do: return the set of values that the plan would store in memory, and the
+        set of reductions that the plan may inline.
+        """
         if self.rules is None:
             rules = compiler()  # (loads the code generator)
             short = rules.find_short(self.order, set(self.outputs))

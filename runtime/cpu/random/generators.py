@@ -93,7 +93,7 @@ DRAWN = frozenset({*_DRAWS, "integers", "choice"})  # methods that `read_draw` s
 
 
 def read_draw(name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> Draw | None:
-    """Return the call of a generator's method, one of `DRAWN`, as a `Draw`, or None if NumPy must execute the call."""
+    """Convert a call of a generator's method to a `Draw`. Return None if the method is not in `DRAWN` or NumPy must execute the call."""
     if name == "integers":
         return _read_integers(arguments, options)
     if name == "choice":

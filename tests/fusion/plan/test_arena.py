@@ -104,7 +104,9 @@ def _handed_on(steps: list[Any], outputs: set[int]) -> set[int]:
 
 
 def test_results_have_blocks_of_their_own() -> None:
-    """Test that a result does not keep the memory of other results of the same evaluation alive."""
+    """Test that results of one evaluation have separate memory: a result that still exists does not keep alive the
+    memory of the others.
+    """
     pool: Any = get_device("cpu").memory
     with wf.device("cpu"):
         x = wf.asarray(np.arange(30.0))

@@ -37,7 +37,7 @@ class Memory(Operands):
     """Instructions for loads, stores and atomics."""
 
     def _where(self) -> tuple[str, int, str]:
-        """Return the memory space, the number of elements, and the type of the elements."""
+        """Return the memory space of a memory instruction, and the number and type of the elements that it accesses."""
         said = [p.split("::")[0] for p in self.parts]
         space = next((p for p in said if p in SPACES), "")
         count = next((int(p[1:]) for p in said if re.fullmatch(r"v\d", p)), 1)

@@ -246,7 +246,7 @@ EXACT_COMPARISONS = {
 
 
 def agree(op: str, base: np.ndarray, found: np.ndarray, numbas: np.ndarray) -> bool:
-    """Return whether results agree, up to rounding for powers, `atan2` and complex numbers."""
+    """Return whether results are equal. Results of powers, `atan2` and complex numbers may differ by rounding."""
     if op not in ("**", "atan2") and numbas.dtype.kind != "c":
         return np.array_equal(found, numbas)
     defined = (base != 0) | (op != "**") | (numbas.dtype.kind != "c")  # (complex powers of 0 are undefined)
