@@ -18,7 +18,7 @@ _described: list[ObjectCode] = []  # LLVM's description of this machine, once it
 
 
 def is_host_described() -> bool:
-    """Return whether LLVM's description of this machine is cached. Otherwise, the disk cache has no code for this machine."""
+    """Return whether LLVM's description of this machine is cached. If it is not, the disk cache has no code for this machine."""
     return _known() is not None
 
 

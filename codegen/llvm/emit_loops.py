@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Operation, Pointer
+from weft.codegen.kernel_ir.operation import STRUCTURAL, Block, Operation, Pointer, Value
 from weft.codegen.llvm.emit_streams import StreamEmitter
 from weft.codegen.llvm.emit_text import Item, scalar_type, wide
 from weft.codegen.ops.op_table import find_op
 from weft.codegen.passes.choose_lanes import maskable
+from weft.codegen.passes.find_interleaved import find_interleaved
 from weft.codegen.passes.index_steps import index_steps, program_order
 
 # Minimum number of operations in a loop body whose loads are prefetched in any kernel. In such a loop, the hardware
@@ -154,7 +155,7 @@ class LoopEmitter(StreamEmitter):
             last = self.line(f"sub nsw {kind} {stop}, {lanes}")
         else:
             last = ""
-        self.lanes = lanes
+        self.lanes, self.interleaved = lanes, find_interleaved(body, self.unwritten)
         wide_start = [self.splat(self.scalar_of(v), scalar_type(v.type), lanes) for v in identities]  # type: ignore[arg-type]
         outer, self.outermost = self.outermost, False
         fetched = any(o.opcode == "fetch" for o in body.operations)
@@ -242,9 +243,14 @@ class LoopEmitter(StreamEmitter):
             for of, new, old in zip(kinds, chosen, carried, strict=True)
         ]
 
+    @property
+    def unwritten(self) -> set[Value]:
+        """The pointers to memory that the kernel does not write."""
+        return {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
+
     def repeatable(self, body: Block) -> bool:
         """Return whether executing a loop body twice for the same index has the same effect as executing it once."""
-        safe = {p.value for p in self.kernel.parameters if p.noalias and not p.writable}
+        safe = self.unwritten
         stack = [body]
         while stack:
             for operation in stack.pop().operations:

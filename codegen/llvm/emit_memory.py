@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from weft.codegen.kernel_ir.operation import Operation, Value
@@ -55,6 +57,12 @@ class MemoryEmitter(StreamEmitter):
             address = self.element(pointer, last, memory)
             straight = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
             text = self.shuffled(vector, reversed(range(lanes)), straight)
+        elif (group := self._group_of(operation)) is not None:
+            if operation is group[0]:
+                texts = self._interleaved_load(pointer, item, lanes, notes)
+                for each, text in zip(group, texts, strict=True):
+                    self.set(each, Item(self.as_value(text, dtype, lanes), lanes))
+            return
         elif isinstance(item.step, int) and 1 < item.step <= MOST_STEP:
             text = self._strided_vector_load(pointer, item, lanes, notes)
         else:
@@ -65,28 +73,80 @@ class MemoryEmitter(StreamEmitter):
                 text = self.line(f"insertelement {vector} {text}, {memory} {one}, i64 {lane}")
         self.set(operation, Item(self.as_value(text, dtype, lanes), lanes))
 
+    def _group_of(self, access: Operation) -> list[Operation] | None:
+        """Return the group of accesses to which an access of a vectorized loop belongs (see `find_interleaved`).
+
+        Return None if the accesses of the group do not fill contiguous memory.
+        """
+        group, step = self.interleaved.get(access), self.environment[access.operands[1]].step
+        return group if group and 1 < len(group) <= MOST_STEP and len(group) == step else None
+
+    def _interleaved_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> list[str]:
+        """Emit contiguous vector loads of a group, and the shuffles that give each member of the group its elements."""
+        step, count = item.step, min(lanes, REGISTER // pointer.element.itemsize)
+        assert isinstance(step, int)
+        members: list[list[str]] = [[] for _ in range(step)]
+        for first in range(0, lanes, count):
+            pieces = self._pieces(pointer, item, range(first * step, (first + count) * step, count), count, notes)
+            for member, parts in enumerate(members):
+                parts.append(self._selected(pieces, [divmod(member + k * step, count) for k in range(count)], pointer))
+        return [self.concatenated(parts, memory_type(pointer.element), count) for parts in members]
+
     def _strided_vector_load(self, pointer: Value, item: Item, lanes: int, notes: str) -> str:
         """Emit a load of every second, third or fourth element, by contiguous vector loads and shuffles."""
-        dtype, step = pointer.element, item.step
+        step, count = item.step, min(lanes, REGISTER // pointer.element.itemsize)
         assert isinstance(step, int)
+        # (the last vector ends at the last element that is needed)
+        starts = [*range(0, (step - 1) * count, count), (count - 1) * (step - 1)]
+        numbers = [min(k * step // count, step - 1) for k in range(count)]
+        order = [(number, k * step - starts[number]) for k, number in enumerate(numbers)]
+        parts = []
+        for first in range(0, lanes * step, count * step):
+            pieces = self._pieces(pointer, item, [first + start for start in starts], count, notes)
+            parts.append(self._selected(pieces, order, pointer))
+        return self.concatenated(parts, memory_type(pointer.element), count)
+
+    def _pieces(self, pointer: Value, item: Item, starts: Iterable[int], count: int, notes: str) -> list[str]:
+        """Emit loads of `count` consecutive elements each, at these distances from the index `item`."""
+        memory, size = memory_type(pointer.element), pointer.element.itemsize
+        base, found = self.element(pointer, item.text, memory), []
+        for start in starts:
+            address = self.line(f"getelementptr inbounds {memory}, {self.where(pointer)} {base}, i64 {start}")
+            found.append(self.line(f"load {wide(memory, count)}, {self.where(pointer)} {address}, align {size}{notes}"))
+        return found
+
+    def _interleaved_store(self, group: list[Operation], lanes: int) -> None:
+        """Emit the shuffles that interleave the elements of a group's members, and contiguous vector stores."""
+        pointer, step, notes = group[0].operands[0], len(group), self.notes(group[0])
+        dtype = pointer.element
         memory, count = memory_type(dtype), min(lanes, REGISTER // dtype.itemsize)
-        vector, parts = wide(memory, count), []
-        for group in range(0, lanes, count):
-            first = self.line(f"add nsw {scalar_type(self.kernel.index_dtype)} {item.text}, {group * step}")
-            base = self.element(pointer, first, memory)
-            starts = [k * count for k in range(step - 1)] + [(count - 1) * (step - 1)]
-            found, taken = "poison", [-1] * count
-            for start in starts:
-                address = self.line(f"getelementptr inbounds {memory}, ptr {base}, i64 {start}")
-                piece = self.line(f"load {vector}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}")
-                order = []
-                for k in range(count):
-                    inside = 0 <= k * step - start < count and taken[k] < 0
-                    taken[k] = 0 if inside else taken[k]
-                    order.append(count + k * step - start if inside else k)
-                found = self.shuffled(vector, order, found, piece)
-            parts.append(found)
-        return self.concatenated(parts, memory, count)
+        values = [self.as_memory(self.text_of(each.operands[2], lanes), dtype, lanes) for each in group]
+        base = self.element(pointer, self.environment[group[0].operands[1]].text, memory)
+        for first in range(0, lanes, count):
+            parts = values
+            if lanes > count:
+                parts = [self.shuffled(wide(memory, lanes), range(first, first + count), text) for text in values]
+            for start in range(0, step * count, count):
+                order = [divmod(k, step)[::-1] for k in range(start, start + count)]
+                text = self._selected(parts, order, pointer)
+                address = self.line(
+                    f"getelementptr inbounds {memory}, {self.where(pointer)} {base}, i64 {first * step + start}"
+                )
+                self.do(
+                    f"store {wide(memory, count)} {text}, {self.where(pointer)} {address}, align {dtype.itemsize}{notes}"
+                )
+
+    def _selected(self, parts: list[str], order: list[tuple[int, int]], pointer: Value) -> str:
+        """Emit shuffles that select elements from vectors of a pointer's elements.
+
+        For each element of the result, `order` contains the number of the vector and the position in it.
+        """
+        count, found = len(order), parts[0]
+        for number, part in enumerate(parts[1:], 1):
+            kept = [k if number > 1 or of else at for k, (of, at) in enumerate(order)]
+            positions = [count + at if of == number else kept[k] for k, (of, at) in enumerate(order)]
+            found = self.shuffled(wide(memory_type(pointer.element), count), positions, found, part)
+        return found
 
     def concatenated(self, parts: list[str], kind: str, count: int) -> str:
         """Concatenate vectors of `count` elements each. The number of vectors must be a power of two."""
@@ -195,6 +255,10 @@ class MemoryEmitter(StreamEmitter):
             if operation in self.past_cache:
                 size, notes = LINE, self.nontemporal_metadata()
             self.do(f"store {vector} {text}, {self.where(pointer)} {address}, align {size}{notes}")
+            return
+        if (group := self._group_of(operation)) is not None:
+            if operation is group[-1]:
+                self._interleaved_store(group, lanes)
             return
         for lane, position in enumerate(self.lane_indices(index)):
             address = self.element(pointer, position, memory)

@@ -168,6 +168,8 @@ class Writer:
     lanes: int = 0
     vectorizes: bool = False  # whether LLVM may vectorize a loop around the current operation
     mask: str = ""  # lanes that an enclosing `if` or a masked remainder leaves active; empty: all
+    # accesses in the open loop -> the accesses of consecutive elements in the same iteration (see `find_interleaved`)
+    interleaved: dict[Operation, list[Operation]] = field(default_factory=dict)
     active: str = ""  # number of leading lanes that a masked remainder leaves active, in the index dtype; empty: all
     count: int = 0
     label: str = "entry"

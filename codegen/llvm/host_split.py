@@ -122,7 +122,8 @@ class SplitEmitter(BarrierEmitter):
             yield block
 
     def merges_blocks(self, run: Run) -> bool:
-        """Return whether one loop over threads executes a run (code between barriers) for several blocks.
+        """Return whether a single loop over threads covers several blocks when it executes a run (the code between two
+        barriers).
 
         Only blocks of user-written kernels are merged. If blocks do not run in step, `run` must be the only run, and
         its threads must not need arrays with one element per thread. Blocks that access memory with long strides are

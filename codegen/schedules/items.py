@@ -14,7 +14,10 @@ THREADS = 128
 
 
 class Items(AnySizesDecision):
-    """The parameters of the fallback schedule, which runs each loop iteration (item) in its own thread. It has none, so the class is empty."""
+    """Parameters of the fallback schedule, which runs each loop iteration (item) in its own thread.
+
+    The class is empty, since the schedule has no parameters.
+    """
 
 
 def fits(kernel: Kernel, nest: Nest, sizes: Mapping[str, int], exact: bool) -> Items:

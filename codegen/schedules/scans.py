@@ -293,7 +293,7 @@ class TileScanner:
         return reduce_warp(self.w, (self.of.operation.opcode,), (value,), GPU.warp // 2)[0]
 
     def finish(self, slots: Sequence[Slot], before: Value) -> None:
-        """Emit code that computes the result of each element. `before` is the total of all elements before the warp."""
+        """Emit code that computes the result of each element. `before` is the total of all elements that precede the warp's elements."""
         for slot, (start, prefixes) in zip(slots, self.slots, strict=True):
             start = self.combine(before, start)
             for values, prefix in zip(slot.values, prefixes, strict=True):

@@ -116,7 +116,7 @@ def changes(number: Any, location: Location, op: str, which: int, epoch: Epoch) 
 
 
 def note_constant(key: object, code: CodeType, at: int, op: str, which: int) -> None:
-    """Store the memo key of an operation with a Python scalar. If the scalar turns out to change, the function `changes` deletes the memo entry."""
+    """Store the memo key of an operation that has a Python scalar operand. If the scalar turns out to change, `changes` deletes the memo entry."""
     call_site = _call_sites.get((id(code), at, op, which))
     if call_site is not None and len(call_site.keys) < MOST_KEYS:
         call_site.keys.append(key)

@@ -164,7 +164,7 @@ def share_buffer(values: np.ndarray) -> Array | np.ndarray | None:
 
 
 def view_as(array: Array, change: Callable[[np.ndarray], np.ndarray]) -> Array | None:
-    """Let the callback `change` create a NumPy view of a weft array. Return the view as a weft array, or None if weft cannot share its memory."""
+    """Call `change` to create a NumPy view of a weft array. Return the view as a weft array, or None if weft cannot share the view's memory."""
     seen = shared_array(array)
     if seen is None:
         return None

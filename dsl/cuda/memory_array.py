@@ -239,7 +239,9 @@ class MemoryArray(DeviceArrayMethods):
     # -- views ----------------------------------------------------------------------------------
 
     def _viewed(self, make_view: Callable[[np.ndarray], np.ndarray]) -> MemoryArray:
-        """Return a view of this array, given a function that returns the same view of a NumPy array.
+        """Return a view of this array.
+
+        The given function specifies the view: it returns the corresponding view of a NumPy array.
 
         The function must not access the memory of the NumPy array, which has the layout of this array.
         """

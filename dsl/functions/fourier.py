@@ -48,7 +48,7 @@ class HostTransform:
     norm: str
 
     def __call__(self, out: np.ndarray, values: np.ndarray) -> None:
-        """Transform `values` along the axis in blocks on all threads, and write the result to `out`."""
+        """Transform `values` along the axis. All threads take part, and each processes blocks of the data. Write the result to `out`."""
         function = partial(getattr(np.fft, self.kind), n=self.n, axis=self.axis, norm=self.norm)
         run_in_blocks(lambda index: function(values[index], out=out[index]), out, self.axis)
 

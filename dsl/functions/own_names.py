@@ -323,7 +323,7 @@ OWN_IN: dict[str, OwnNames] = {
 
 @cache
 def _origins() -> dict[Any, tuple[OwnNames, str]]:
-    """Return, for each NumPy function that weft implements, the `OwnNames` table and the name in it."""
+    """For each NumPy function that weft implements, return the `OwnNames` table that contains it, and its name in that table."""
     found: dict[Any, tuple[OwnNames, str]] = {}
     for module, own in reversed(OWN_IN.items()):
         numpys = import_module(module)

@@ -19,7 +19,7 @@ LONG, SAMPLE = 1 << 15, 1 << 12
 
 
 class _Selecting(np.ndarray):
-    """A NumPy array whose `partition` method stores the elements at the given positions, but does not move the others."""
+    """A NumPy array whose `partition` method stores only the elements that belong at the given positions, and does not move the others."""
 
     def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect", order: Any = None) -> None:
         """Partition along an axis: put at each position in `kth` the element that a sorted array would have there."""

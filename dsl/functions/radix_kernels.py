@@ -332,7 +332,7 @@ def look_back(descriptors: Any, tile: Any, within: Any, number: Any) -> Any:
 
 @device
 def note(descriptors: Any, tile: Any, state: Any, count: Any) -> None:
-    """Publish `state` and `count` for this thread's digit to the blocks of later tiles.
+    """Make `state` and `count` of this thread's digit visible to the blocks that process later tiles.
 
     `count` is the tile's count of the digit or the next tile's offset, as `state` indicates (see `make_radix_pass`).
     """

@@ -96,7 +96,7 @@ class ComposedUfunc:
 
 
 def _as_floats(value: object, ufunc: np.ufunc) -> Any:
-    """Cast an operand to the float dtype in which a ufunc computes, or return None if it is not real."""
+    """Cast an operand to the float dtype in which a ufunc computes. Return None if the operand is not real."""
     kind = value.dtype if isinstance(value, Array) else np.asarray(value).dtype
     if kind.kind not in "biuf":
         return None

@@ -32,7 +32,8 @@ _REALS: dict[type, bool] = {**_WHOLE, **dict.fromkeys((float, np.float32, np.flo
 
 
 def _casts() -> dict[Any, int]:
-    """Return a dict that maps each dtype, in all its notations, to the source dtypes from which NumPy and weft cast with the same result.
+    """Return a dict from each dtype (in all its notations) to the dtypes that NumPy and weft cast to it with the same
+    result.
 
     The source dtypes are a bit mask (see `types_of`). Casts that discard imaginary parts are left out, because they warn.
     """

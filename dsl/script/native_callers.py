@@ -20,7 +20,7 @@ _FUNCTIONS = ("PyObject_Vectorcall", "PyEval_GetGlobals", "Py_IncRef")
 
 
 def native_class(slow: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a getter for `Array.__class__` that returns `numpy.ndarray` to libraries.
+    """Return a getter for `Array.__class__`. The getter returns `numpy.ndarray` if its caller is a library.
 
     The getter calls `slow` for unknown callers. Raises CompileError if it cannot be compiled.
     """

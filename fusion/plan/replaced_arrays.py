@@ -146,7 +146,7 @@ def _resolve(
 
 
 def _source(node: Expr, updates: Sequence[Expr]) -> Source | None:
-    """Return the source of a view's elements after updates of the array: one assigned value or the old array. Return None for several sources."""
+    """Return where a view's elements come from after updates of the array: one assigned value or the old array. Return None if there are several sources."""
     shape, base = node.shape, updates[0].shape
     decoded = decode_view(base, shape, *node.attrs)
     if decoded is None:

@@ -147,7 +147,8 @@ class _Numbers:
 
 
 def with_own_shift(task: Task) -> tuple[Task, Task]:
-    """Split a sum such as ``sum((x - mean)**2)`` into two tasks for one kernel. The first computes the mean (the shift) again, the second the sum.
+    """Split a sum such as ``sum((x - mean)**2)`` into two tasks for one kernel: one recomputes the mean (the shift),
+    the other computes the sum.
 
     The kernel then depends neither on a shift in memory nor on the kernel that computes the original shift.
     """

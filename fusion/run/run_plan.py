@@ -184,7 +184,7 @@ def _fill_table(table: list[Any], plan: Plan, epoch: Epoch) -> None:
 
 
 def _run_step(step: Step, table: list[Any], device: Device) -> None:
-    """Run a step, or the rest of a step that was interrupted. Kernels must not run twice, but other steps may."""
+    """Run a step, or the rest of a step that was interrupted. Steps that run kernels must not be repeated, but other steps may be."""
     if isinstance(step, Batch):
         _launch_batch(step, table, device)
     elif isinstance(step, KernelLaunch):

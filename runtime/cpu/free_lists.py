@@ -173,7 +173,7 @@ class FreeLists:
                 requests.call = self._take
 
     def clear(self) -> None:
-        """Destroy all buffers on the free lists, which returns their blocks to the pool."""
+        """Destroy all buffers on the free lists. This returns their blocks to the pool."""
         with self._lock:
             self._store[CLOSED] += 1
             try:

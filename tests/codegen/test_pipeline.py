@@ -13,7 +13,7 @@ from weft.codegen.pipeline import PIPELINES, find_passes, run_passes
 
 # Files that are not passes of a pipeline: they are called while kernels are built, or by several passes.
 OTHERS = set(
-    "describe_shapes conditions find_common_loops find_guards find_merged_axis find_private_arrays find_spans find_uniform flatten_branches reduction_identities forward_variables "
+    "describe_shapes conditions find_common_loops find_guards find_interleaved find_merged_axis find_private_arrays find_spans find_uniform flatten_branches reduction_identities forward_variables "
     "index_steps linear_index merge_kernels known_multiples mark_addresses merge_pointers rewrite share_strides split_at_barriers store_branch_results "
     "thread_steps unwrap_indices".split()
 )

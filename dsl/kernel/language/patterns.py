@@ -56,7 +56,7 @@ def _test(frame: FunctionFrame, pattern: ast.pattern, subject: Any) -> Truth:
 
 
 def combine_tests(c: Compiler, name: str, tests: Sequence[Callable[[], Truth]], stop: bool) -> Truth:
-    """Combine the results of tests by the op `name`. The tests after a test with the constant result `stop` are omitted."""
+    """Combine the results of tests by the op `name`. Omit all tests that follow one whose result is the constant `stop`."""
     found: Truth = not stop
     for make in tests:
         truth = make()

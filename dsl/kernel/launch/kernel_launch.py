@@ -298,7 +298,7 @@ class DispatchedLaunch:
                 items.extend(strides)
 
     def _hidden(self, found: Specialization, items: list[int]) -> tuple[Any, Any]:
-        """Append the words of the kernel's hidden arguments, such as the launch queue, to `items`.
+        """Append to `items` the machine words that hold the kernel's hidden arguments, such as the launch queue.
 
         Return the buffers of the error report and of the launch queue. A buffer is None if the kernel has no such
         argument.

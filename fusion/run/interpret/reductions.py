@@ -175,7 +175,7 @@ def _is_in_memory(node: Expr) -> bool:
 
 
 def check_scan(node: Expr, orders: ReductionOrders) -> None:
-    """If compiled kernels split each row of a scan among threads, and the order of the operations may affect the results, raise NeedsKernelError."""
+    """Raise NeedsKernelError if compiled kernels split each row of a scan among threads and the order of the operations may affect the results."""
     if rounds(node) and (has_gpu_schedules(orders.device) or node.shape[node.attrs[0]] > SHARED_SCAN):
         raise NeedsKernelError
 

@@ -76,7 +76,7 @@ def take_position(generator: Any, count: int, width: int) -> Position | None:
 
 
 def _position_of(number: int, begin: State, width: int) -> Position:
-    """Return the position at which a bit generator in the state `begin` starts to draw numbers of `width` bits each."""
+    """Return the position of the first number that a bit generator in the state `begin` draws, for numbers of `width` bits each."""
     engine, (has, half), second = engines()[number], begin.half, begin.increment
     if isinstance(engine, Congruential):
         second = (engine.jump(begin.state, begin.increment, 1) - begin.state) & (1 << 128) - 1

@@ -79,7 +79,7 @@ print(parser.parse_args())
 
 
 def run(script: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a program under ``weft run`` in a new process. Redirected imports last until the process ends."""
+    """Run a program under ``weft run`` in a new process, because redirected imports last until the process ends."""
     command = [sys.executable, "-m", "weft", "run", str(script), *words]
     return subprocess.run(command, capture_output=True, text=True, check=True)
 

@@ -68,7 +68,9 @@ ASKED = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operat
 
 @pytest.mark.parametrize("ask", ASKED, ids=lambda f: f.__name__)
 def test_a_comparison_holds_for_the_numbers_that_it_holds_for(ask: Callable[[Any, Any], bool]) -> None:
-    """Test that a recording of a comparison such as ``n < k`` is valid for other sizes n and k if and only if the comparison has the same result."""
+    """Test that a recorded comparison such as ``n < k`` is valid for exactly those sizes n and k that give the result
+    it had when it was recorded.
+    """
     pairs = list(product(range(2, 5), repeat=2))
     for own in pairs:
         forms: list[tuple[Callable[[Any, Any], bool], Trace]] = [

@@ -48,7 +48,9 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def counts(work: Callable[[], Any]) -> tuple[Any, int, int]:
-    """Return the result of `work`, the number of plans that it made, and the number that it read."""
+    """Return three values: the result of `work`, the number of plans that `work` made, and the number of plans that it
+    read.
+    """
     before = wf.statistics()
     found = work()
     after = wf.statistics()

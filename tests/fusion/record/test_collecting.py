@@ -105,7 +105,9 @@ def _hook(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
 def test_an_interrupt_during_a_collection_is_raised_behind_it(handler: Any, _hook: None) -> None:
-    """Test that weft raises a finalizer's KeyboardInterrupt again after the finalizer has ended, even if the process ignores SIGINT."""
+    """Test that weft re-raises a KeyboardInterrupt from a finalizer after the finalizer has ended, even if the process
+    ignores SIGINT.
+    """
     before = signal.signal(signal.SIGINT, handler)
     try:
         assert interrupted()
